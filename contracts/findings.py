@@ -1,0 +1,111 @@
+"""What insights finds: symptoms, findings, diagnoses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NewType
+
+from contracts.json_types import Json
+from contracts.traces import SpanId, TraceId
+
+FindingId = NewType("FindingId", str)
+Signature = NewType("Signature", str)
+"""`kind:place[:code][:~hash]`, such as `tool_timeout:payment_api:504`."""
+
+Severity = Literal["low", "medium", "high", "critical"]
+Change = Literal["new", "risen", "same", "fallen", "unknown"]
+"""Against the baseline window. "unknown": there was no baseline to compare with."""
+
+Remedy = Literal[
+    "instructions", "skill", "tool", "retrieval", "model", "infrastructure", "data", "none"
+]
+"""Where a fix belongs. Only "instructions" and "skill" are edited; the others become a hand-off."""
+
+TEXT_REMEDIES: frozenset[Remedy] = frozenset({"instructions", "skill"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Where in a span the symptom shows: the field, a short redacted quote, and its offset."""
+
+    field: str
+    quote: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symptom:
+    """One detector's hit at one span."""
+
+    trace_id: TraceId
+    unit: str
+    span_id: SpanId
+    kind: str
+    signature: Signature
+    severity: Severity
+    detector: str
+    evidence: Evidence
+    template: str
+    """The message with numbers, ids, paths and quoted values taken out; groups within a key."""
+    at: datetime
+    recovered: bool = False
+    """The same step worked later in the trace. Shown, but neither counted nor a failed case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Hypothesis of a finding's root cause."""
+
+    cause: str
+    """A name of `configs/taxonomy.yaml`, such as `tool_timeout` or `wrong_argument_format`."""
+    remedies: tuple[Remedy, ...]
+    """Classes that could hold the fix, best first."""
+    confidence: float
+    """0..1."""
+    summary: str
+    """One or two sentences for a person."""
+    falsifier: str
+    """What would prove the diagnosis wrong."""
+    parameters: Mapping[str, Json]
+    """Facts from evidence that a playbook may use, such as `tool`, `status`, `format_example`."""
+    agreement: float | None = None
+    """Share of independent model answers that agree; None where no model was asked."""
+    by: str = "rules"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Symptoms with one signature: counted, compared, diagnosed."""
+
+    id: FindingId
+    kind: str
+    signature: Signature
+    title: str
+    units: int
+    """Units with at least one symptom that was not recovered from."""
+    units_total: int
+    rate: tuple[float, float, float]
+    """Low, middle, high: 95 % Clopper-Pearson interval and the share, all 0..1."""
+    baseline_units: int | None
+    baseline_total: int | None
+    change: Change
+    p_holm: float | None
+    severity: Severity
+    diagnosis: Diagnosis
+    actionable: bool
+    why_not: str | None
+    exemplars: tuple[tuple[TraceId, SpanId], ...]
+    first_seen: datetime
+    last_seen: datetime
+    score: float
+    """Severity x prevalence x change; only its order means anything."""
+
+    @property
+    def remedy(self) -> Remedy:
+        """The best remedy class."""
+        return self.diagnosis.remedies[0]
+
+    @property
+    def text_fixable(self) -> bool:
+        """Whether some remedy class is text that Tracemend may edit."""
+        return any(r in TEXT_REMEDIES for r in self.diagnosis.remedies)

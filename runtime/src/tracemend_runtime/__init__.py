@@ -1,0 +1,1 @@
+"""Worker loop for agents that Tracemend probes."""
