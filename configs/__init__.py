@@ -1,1 +1,1 @@
-"""."""
+"""Settings, taxonomy, playbooks and redaction rules: everything an operator can change."""

@@ -1,1 +1,1 @@
-"""."""
+"""What outlives a run: the ledger, artifacts, cases, budgets."""

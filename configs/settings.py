@@ -1,0 +1,230 @@
+"""The settings of one project: packaged defaults < tracemend.yaml < environment < command line."""
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from datetime import timedelta
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Literal, cast, get_args
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from contracts.errors import ConfigError
+from contracts.json_types import Json
+
+FILE_NAME = "tracemend.yaml"
+_ENV_PREFIX = "TRACEMEND__"
+_SPAN = re.compile(r"(\d+)\s*([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def _span(value: object) -> object:
+    """`24h`, `7d`, `90m` as a timedelta; anything else goes on to pydantic."""
+    match = _SPAN.fullmatch(value) if isinstance(value, str) else None
+    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]]) if match else value
+
+
+TimeSpan = Annotated[timedelta, BeforeValidator(_span)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TraceSettings(_Section):
+    """One place to read traces from."""
+
+    kind: Literal["langfuse", "langsmith", "phoenix", "otlp", "files"]
+    path: str | None = None
+    base_url: str | None = None
+    environment: str | None = None
+
+
+class AnalysisSettings(_Section):
+    """Which time is looked at, and what counts as chronic."""
+
+    window: TimeSpan
+    baseline: TimeSpan
+    chronic_floor: float = Field(ge=0, le=1)
+
+
+class HarnessSettings(_Section):
+    """Where the agent's editable text is."""
+
+    kind: Literal["directory"]
+    root: str
+    include: tuple[str, ...] = Field(min_length=1)
+    invariants: tuple[str, ...] = ()
+
+
+class ProbeSettings(_Section):
+    """How the agent is run on one input."""
+
+    kind: Literal["worker"]
+    command: tuple[str, ...] = Field(min_length=1)
+    concurrency: int = Field(default=2, ge=1, le=64)
+    timeout_s: float = Field(default=30, gt=0, le=3600)
+    env: tuple[str, ...] = ()
+    """Names of variables passed on from our environment; nothing else of it is."""
+
+
+class GateSettings(_Section):
+    """What the gate must prove and may spend."""
+
+    profile: Literal["starter", "standard", "strict"]
+    margin: float = Field(gt=0, lt=1)
+    uses: int = Field(ge=1, le=100)
+    max_targets: int = Field(ge=1, le=100)
+    max_runs: int = Field(ge=1)
+    max_usd: float = Field(ge=0)
+    max_seconds: float = Field(gt=0)
+
+
+class ModelSettings(_Section):
+    """`provider:name` of any LangChain chat model; None: no model."""
+
+    router: str | None
+    analyst: str | None
+    editor: str | None
+
+
+class ReviewSettings(_Section):
+    """Who reviews, and how long a card waits."""
+
+    expires_days: float = Field(gt=0)
+    second_person: Literal["low", "medium", "high", "never"]
+    reviewer: str | None
+
+
+class BudgetSettings(_Section):
+    """Money for analysis and drafting."""
+
+    max_usd: float = Field(ge=0)
+    max_usd_per_day: float = Field(ge=0)
+
+
+class Settings(_Section):
+    """The whole of `tracemend.yaml`, validated and frozen."""
+
+    version: Literal[1]
+    project: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
+    traces: tuple[TraceSettings, ...]
+    analysis: AnalysisSettings
+    harness: HarnessSettings
+    probe: ProbeSettings | None
+    cases: tuple[str, ...]
+    gate: GateSettings
+    models: ModelSettings
+    review: ReviewSettings
+    budget: BudgetSettings
+    playbooks: tuple[str, ...]
+    """Folders of the operator's own playbooks."""
+
+
+def load_settings(
+    file: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Json] | None = None,
+) -> Settings:
+    """Read and join the four layers.
+
+    Args:
+        file: the project's `tracemend.yaml`.
+        environ: the environment; `TRACEMEND__GATE__MARGIN` sets `gate.margin`.
+        overrides: dotted key to value, from the command line.
+
+    Raises:
+        ConfigError: names the file, the key's path and, for an unknown key, the nearest known one.
+    """
+    text = resources.files("configs").joinpath("defaults.yaml").read_text("utf-8")
+    merged: dict[str, Json] = yaml.safe_load(text)
+    _merge(merged, _read_yaml(file), file.name)
+    layers = [*_from_environment(os.environ if environ is None else environ)]
+    layers += [(key, value, "command line") for key, value in (overrides or {}).items()]
+    for key, value, origin in layers:
+        _set(merged, key.split("."), value, origin)
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        raise ConfigError(_sentence(error, file.name)) from None
+
+
+def _read_yaml(file: Path) -> Mapping[str, Json]:
+    try:
+        data = yaml.safe_load(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{file}: there is no such file; `tracemend init` writes one") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}" if mark else ""
+        why = getattr(error, "problem", None) or "not UTF-8"
+        raise ConfigError(f"{file.name}{line}: not valid YAML: {why}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{file.name}: must hold keys and values, such as `version: 1`")
+    return cast("Mapping[str, Json]", data)
+
+
+def _merge(base: MutableMapping[str, Json], over: Mapping[str, Json], origin: str) -> None:
+    """Sections are joined key by key; lists and single values are replaced."""
+    for key, value in over.items():
+        if not isinstance(key, str):
+            raise ConfigError(f"{origin}: the key {key!r} is not a word; quote it")
+        mine = base.get(key)
+        if isinstance(mine, MutableMapping) and isinstance(value, Mapping):
+            _merge(mine, value, origin)
+        else:
+            base[key] = value
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Json, str]]:
+    for name in sorted(environ):
+        if name.startswith(_ENV_PREFIX):
+            key = name[len(_ENV_PREFIX) :].lower().replace("__", ".")
+            yield key, yaml.safe_load(environ[name]), name
+
+
+def _set(base: MutableMapping[str, Json], path: Sequence[str], value: Json, origin: str) -> None:
+    here = base
+    for part in path[:-1]:
+        inner = here.get(part)
+        if not isinstance(inner, MutableMapping):
+            raise ConfigError(f"{origin}: there is no section {part!r}")
+        here = inner
+    here[path[-1]] = value
+
+
+def _sentence(error: ValidationError, file_name: str) -> str:
+    """The first problem in one line: key path, what was got, what is needed, where."""
+    first = error.errors()[0]
+    path = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = _known_keys(first["loc"])
+        near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+        return f"{path}: unknown key; {hint} ({file_name})"
+    if first["type"] == "missing":
+        return f"{path}: missing; add it ({file_name})"
+    got = repr(first["input"])
+    return f"{path}: got {got[:80]}, {first['msg'][:160]} ({file_name})"
+
+
+def _known_keys(loc: Sequence[int | str]) -> list[str]:
+    """Keys of the section that holds the last part of `loc`."""
+    model: type[BaseModel] = Settings
+    for part in loc[:-1]:
+        field = model.model_fields.get(str(part))
+        if field is not None:
+            inner = _model_in(field.annotation)
+            model = inner or model
+    return list(model.model_fields)
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    """The settings model inside `X`, `X | None` or `tuple[X, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((m for a in get_args(annotation) if (m := _model_in(a))), None)

@@ -1,0 +1,124 @@
+"""What is known of an agent: findings, hand-offs, lessons, and cases mined from its traces."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import Connection, update
+
+from contracts.codec import from_json, to_json
+from contracts.errors import UsageError
+from contracts.findings import Finding
+from contracts.gate import Case, Lesson
+from contracts.json_types import JsonObject
+from memory.audit import AuditLog
+from memory.database import Database
+from memory.schema import cases, findings, handoffs, lessons
+
+FindingState = Literal["open", "ready", "watching", "closed", "reopened"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFinding:
+    """A finding and where it stands."""
+
+    finding: Finding
+    state: FindingState
+
+
+class Knowledge:
+    """Findings, hand-offs, lessons and mined cases of one project."""
+
+    def __init__(self, db: Database, log: AuditLog) -> None:
+        self._db = db
+        self._log = log
+
+    def put_finding(self, tx: Connection, finding: Finding) -> None:
+        """Insert, or bring the counts of a known finding up to date; its state stays."""
+        body = to_json(finding)
+        row = {"id": finding.id, "signature": finding.signature, "state": "open", "body": body}
+        if self._db.insert_once(tx, findings, {**row, "at": self._db.now()}):
+            self._log.append(tx, "finding.opened", {"finding": finding.id})
+        else:
+            self._update(tx, finding.id, body=body)
+
+    def set_finding(self, tx: Connection, finding_id: str, state: FindingState) -> None:
+        """Move a finding on."""
+        ready = {"ready_at": self._db.now()} if state == "ready" else {}
+        self._update(tx, finding_id, state=state, **ready)
+        self._log.append(tx, "finding.state", {"finding": finding_id, "state": state})
+
+    def finding(self, finding_id: str) -> StoredFinding:
+        """One finding.
+
+        Raises:
+            UsageError: there is no such finding in this project.
+        """
+        row = self._db.first(findings, id=finding_id)
+        if row is None:
+            raise UsageError(
+                f"{finding_id}: no such finding in project {self._db.project!r}; "
+                "run `tracemend improve` without --finding to analyse first"
+            )
+        return StoredFinding(finding=from_json(Finding, row["body"]), state=row["state"])
+
+    def findings(self) -> list[StoredFinding]:
+        """All findings, best first."""
+        stored = [
+            StoredFinding(finding=from_json(Finding, row["body"]), state=row["state"])
+            for row in self._db.find(findings)
+        ]
+        return sorted(stored, key=lambda s: (-s.finding.score, s.finding.id))
+
+    def oldest_ready(self) -> StoredFinding | None:
+        """The finding that has waited longest for its turn."""
+        rows = self._db.find(findings, state="ready")
+        first = min(rows, key=lambda row: str(row["ready_at"]), default=None)
+        return None if first is None else self.finding(first["id"])
+
+    def put_handoff(self, tx: Connection, finding_id: str, ticket: JsonObject) -> None:
+        """File a ticket for a finding that text cannot fix, or bring its body up to date."""
+        row = {"finding": finding_id, "state": "open", "body": dict(ticket), "at": self._db.now()}
+        if self._db.insert_once(tx, handoffs, row):
+            self._log.append(tx, "handoff.filed", {"finding": finding_id})
+
+    def handoffs(self) -> list[JsonObject]:
+        """All tickets, oldest first."""
+        with self._db.read() as tx:
+            rows = self._db.rows(tx, self._db.mine(handoffs).order_by(handoffs.c.at))
+        return [{"finding": row["finding"], "state": row["state"], **row["body"]} for row in rows]
+
+    def put_lesson(self, tx: Connection, lesson: Lesson) -> None:
+        """Keep a lesson; one with this id is kept once."""
+        row = {"id": lesson.id, "signature": lesson.signature, "body": to_json(lesson)}
+        if self._db.insert_once(tx, lessons, {**row, "at": self._db.now()}):
+            said = {"lesson": lesson.id, "finding": lesson.finding_id, "outcome": lesson.outcome}
+            self._log.append(tx, "lesson.kept", said)
+
+    def lessons(self, signature: str | None = None) -> list[Lesson]:
+        """Lessons, oldest first; of one signature when it is given."""
+        with self._db.read() as tx:
+            which = {} if signature is None else {"signature": signature}
+            statement = self._db.mine(lessons, **which).order_by(lessons.c.at)
+            return [from_json(Lesson, row["body"]) for row in self._db.rows(tx, statement)]
+
+    def put_cases(self, tx: Connection, finding_id: str, mined: Iterable[Case]) -> None:
+        """Keep cases mined for a finding; one with a known id stays as it was."""
+        for case in mined:
+            tag = "target" if "target" in case.tags else "training"
+            row = {"id": case.id, "finding": finding_id, "tag": tag, "body": to_json(case)}
+            self._db.insert_once(tx, cases, {**row, "at": self._db.now()})
+
+    def cases(self, finding_id: str, *, tag: str = "target") -> Sequence[Case]:
+        """Mined cases of a finding with this tag, by id."""
+        rows = self._db.find(cases, finding=finding_id, tag=tag)
+        return sorted((from_json(Case, row["body"]) for row in rows), key=lambda c: c.id)
+
+    def targets_to_training(self, tx: Connection, finding_id: str) -> None:
+        """The drafter saw these cases; from now on they only train."""
+        mine = (cases.c.project == self._db.project) & (cases.c.finding == finding_id)
+        tx.execute(update(cases).where(mine).values(tag="training"))
+
+    def _update(self, tx: Connection, finding_id: str, **values: object) -> None:
+        mine = (findings.c.project == self._db.project) & (findings.c.id == finding_id)
+        tx.execute(update(findings).where(mine).values(**values))

@@ -1,0 +1,47 @@
+"""The ledger: what is true. One SQL database, opened for one project."""
+
+from pathlib import Path
+
+from memory.artifacts import Artifacts
+from memory.audit import AuditLog
+from memory.database import Clock, Database, open_engine, utc_now
+from memory.effects import Effects
+from memory.gate_ledger import GateLedger
+from memory.incidents import Incidents, Steps
+from memory.knowledge import Knowledge
+from memory.leases import Leases
+from memory.proposals import Proposals
+
+
+class Ledger:
+    """All stores of one project over one database.
+
+    Writes that belong together share a transaction: `with ledger.db.write() as tx`. A node writes
+    through `steps.once`, so that running it again changes nothing.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.audit = AuditLog(db)
+        self.incidents = Incidents(db, self.audit)
+        self.steps = Steps(db)
+        self.knowledge = Knowledge(db, self.audit)
+        self.proposals = Proposals(db, self.audit)
+        self.gate = GateLedger(db, self.audit)
+        self.leases = Leases(db)
+        self.effects = Effects(db, self.audit, self.leases)
+        self.artifacts = Artifacts(db)
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self.db.engine.dispose()
+
+
+def open_ledger(path: Path, project: str, *, clock: Clock = utc_now) -> Ledger:
+    """Open (or make) the ledger file for one project.
+
+    Raises:
+        ConfigError: the file is not a ledger of this release.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return Ledger(Database(open_engine(path), project=project, clock=clock))

@@ -1,0 +1,145 @@
+"""Tables of the ledger. Every table has `project`; times are RFC 3339 UTC text, bodies are JSON."""
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Float,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    UniqueConstraint,
+)
+
+SCHEMA_VERSION = 1
+metadata = MetaData()
+
+
+def _project() -> Column[str]:
+    return Column("project", String(40), nullable=False)
+
+
+def _text(name: str, *, null: bool = False, default: str | None = None) -> Column[str]:
+    return Column(name, String, nullable=null, default=default)
+
+
+meta = Table("meta", metadata, Column("key", String, primary_key=True), _text("value"))
+"""One row, `schema_version`; the only table that speaks of the whole file and not of a project."""
+
+alerts = Table(
+    "alerts", metadata, _project(), _text("source"), _text("key"), _text("thread"),
+    Column("body", JSON, nullable=False), _text("at"),
+    PrimaryKeyConstraint("project", "source", "key"),
+)  # fmt: skip
+incidents = Table(
+    "incidents", metadata, _project(), Column("thread", String, primary_key=True),
+    _text("kind"), _text("key"), Column("request", JSON, nullable=False),
+    _text("state"), _text("at"),
+)  # fmt: skip
+"""One run for one alert: binds a thread to its project. States: running, waiting, closed."""
+
+steps = Table(
+    "steps", metadata, _project(), _text("thread"), _text("step"),
+    Column("body", JSON, nullable=False), _text("at"),
+    PrimaryKeyConstraint("project", "thread", "step"),
+)  # fmt: skip
+"""What a node has done already: a node that runs again returns the body and changes nothing."""
+
+findings = Table(
+    "findings", metadata, _project(), _text("id"), _text("signature"), _text("state"),
+    Column("body", JSON, nullable=False), _text("ready_at", null=True), _text("at"),
+    PrimaryKeyConstraint("project", "id"),
+)  # fmt: skip
+"""States: open, ready, watching, closed, reopened."""
+
+proposals = Table(
+    "proposals", metadata, _project(), _text("id"), Column("revision", Integer, nullable=False),
+    _text("thread"), _text("finding"), _text("hash", null=True), _text("state"),
+    Column("body", JSON, nullable=False), _text("at"),
+    PrimaryKeyConstraint("project", "id", "revision"),
+)  # fmt: skip
+cards = Table(
+    "cards", metadata, _project(), _text("proposal"), Column("revision", Integer, nullable=False),
+    _text("kind"), _text("proposal_hash"), Column("body", JSON, nullable=False), _text("at"),
+    _text("expires_at"),
+    PrimaryKeyConstraint("project", "proposal", "revision", "kind"),
+)  # fmt: skip
+decisions = Table(
+    "decisions", metadata, _project(), Column("id", String, primary_key=True),
+    _text("proposal"), Column("revision", Integer, nullable=False), _text("proposal_hash"),
+    _text("card"), Column("seat", Integer, nullable=False), _text("type"),
+    Column("body", JSON, nullable=False), _text("at"),
+    UniqueConstraint("project", "proposal", "revision", "card", "seat"),
+)  # fmt: skip
+openings = Table(
+    "gate_openings", metadata, _project(), _text("proposal_hash"), _text("finding"),
+    Column("use", Integer, nullable=False), Column("issue_use", Integer, nullable=False),
+    Column("alpha", Float, nullable=False), Column("use_taken", Boolean, nullable=False),
+    _text("at"),
+    PrimaryKeyConstraint("project", "proposal_hash"),
+)  # fmt: skip
+blocks = Table(
+    "gate_blocks", metadata, _project(), _text("proposal_hash"), _text("phase"), _text("case"),
+    Column("idx", Integer, nullable=False), Column("attempt", Integer, nullable=False),
+    Column("body", JSON, nullable=False), Column("seq", Integer, nullable=False), _text("at"),
+    PrimaryKeyConstraint("project", "proposal_hash", "phase", "case", "idx", "attempt"),
+)  # fmt: skip
+reports = Table(
+    "gate_reports", metadata, _project(), _text("proposal_hash"), _text("verdict"), _text("hash"),
+    Column("body", JSON, nullable=False), _text("at"),
+    PrimaryKeyConstraint("project", "proposal_hash"),
+)  # fmt: skip
+effects = Table(
+    "effects", metadata, _project(), Column("key", String, primary_key=True), _text("kind"),
+    _text("proposal_hash"), _text("decision_id"), _text("target"), _text("before"), _text("after"),
+    _text("state"), _text("reason", null=True), _text("owner", null=True),
+    Column("fence", Integer, nullable=False, default=0), _text("updated_at"),
+    UniqueConstraint("project", "kind", "proposal_hash", "target"),
+)  # fmt: skip
+"""The unique key is promise 3: one apply (and one undo) per proposal hash and target."""
+
+releases = Table(
+    "releases", metadata, _project(), Column("id", String, primary_key=True), _text("proposal"),
+    _text("proposal_hash"), _text("undoes", null=True), _text("audit_head"),
+    Column("body", JSON, nullable=False), _text("at"),
+)  # fmt: skip
+handoffs = Table(
+    "handoffs", metadata, _project(), _text("finding"), _text("state"),
+    Column("body", JSON, nullable=False), _text("at"),
+    PrimaryKeyConstraint("project", "finding"),
+)  # fmt: skip
+lessons = Table(
+    "lessons", metadata, _project(), Column("id", String, primary_key=True), _text("signature"),
+    Column("body", JSON, nullable=False), _text("at"),
+)  # fmt: skip
+cases = Table(
+    "cases", metadata, _project(), _text("id"), _text("finding"), _text("tag"),
+    Column("body", JSON, nullable=False), _text("at"),
+    PrimaryKeyConstraint("project", "id"),
+)  # fmt: skip
+"""Cases mined from traces. Cases in the operator's files are read from there."""
+
+artifacts = Table(
+    "artifacts", metadata, _project(), _text("sha256"), _text("kind"),
+    Column("size", Integer, nullable=False), Column("truncated", Boolean, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("project", "sha256", "kind"),
+)  # fmt: skip
+leases = Table(
+    "leases", metadata, _project(), _text("name"), _text("owner", null=True),
+    Column("fence", Integer, nullable=False), Column("expires_at", Float, nullable=False),
+    PrimaryKeyConstraint("project", "name"),
+)  # fmt: skip
+audit = Table(
+    "audit", metadata, _project(), Column("seq", Integer, nullable=False), _text("event"),
+    Column("body", JSON, nullable=False), _text("at"), _text("previous"), _text("hash"),
+    PrimaryKeyConstraint("project", "seq"),
+)  # fmt: skip
+audit_heads = Table(
+    "audit_heads", metadata, Column("project", String(40), primary_key=True),
+    Column("seq", Integer, nullable=False), _text("hash"),
+)  # fmt: skip
+"""Where each chain ends, so that entries cut off its end are missed."""
