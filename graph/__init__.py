@@ -1,1 +1,1 @@
-"""."""
+"""Assembly, and the ways in."""

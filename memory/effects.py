@@ -27,7 +27,7 @@ class Effects:
         """Insert the intent, or return the one that is there.
 
         One is there with the same key, or with the same kind, proposal hash and target, whatever
-        decision it was made for.
+        decision it was made for (an undo that was refused does not count).
         """
         row = {
             "key": effect.key, "kind": effect.kind, "proposal_hash": effect.proposal_hash,
@@ -41,12 +41,14 @@ class Effects:
             return effect
         same = {"kind": effect.kind, "proposal_hash": effect.proposal_hash}
         found = self._db.rows(tx, self._db.mine(effects, target=effect.target, **same))
-        return self._record(found[0])
+        # Several are there only after refused undos; then the one that stands goes first.
+        return self._record(max(found, key=lambda row: row["state"] in ("intended", "done")))
 
     def find(self, *, kind: str, proposal_hash: str) -> Effect | None:
-        """The effect of a proposal hash, if one was intended."""
-        row = self._db.first(effects, kind=kind, proposal_hash=proposal_hash)
-        return None if row is None else self._record(row)
+        """The newest effect of this kind for a proposal hash, if one was intended."""
+        found = self._db.find(effects, kind=kind, proposal_hash=proposal_hash)
+        newest = max(found, key=lambda row: str(row["updated_at"]), default=None)
+        return None if newest is None else self._record(newest)
 
     def claim(self, effect: Effect, lease: Lease) -> None:
         """Note who works on it, with the fencing number of the target's lease."""

@@ -5,6 +5,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Float,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -12,6 +13,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    text,
 )
 
 SCHEMA_VERSION = 1
@@ -97,9 +99,20 @@ effects = Table(
     _text("proposal_hash"), _text("decision_id"), _text("target"), _text("before"), _text("after"),
     _text("state"), _text("reason", null=True), _text("owner", null=True),
     Column("fence", Integer, nullable=False, default=0), _text("updated_at"),
-    UniqueConstraint("project", "kind", "proposal_hash", "target"),
 )  # fmt: skip
-"""The unique key is promise 3: one apply (and one undo) per proposal hash and target."""
+"""One change of one target. The two indexes below are promise 3 in the database itself."""
+
+_applies = text("kind = 'apply'")
+_undoes = text("kind = 'undo' AND state IN ('intended', 'done')")
+Index(
+    "one_apply", effects.c.project, effects.c.proposal_hash, effects.c.target,
+    unique=True, sqlite_where=_applies, postgresql_where=_applies,
+)  # fmt: skip
+Index(
+    "one_undo", effects.c.project, effects.c.proposal_hash, effects.c.target,
+    unique=True, sqlite_where=_undoes, postgresql_where=_undoes,
+)  # fmt: skip
+# An undo that was refused since somebody had changed the files may be asked for again.
 
 releases = Table(
     "releases", metadata, _project(), Column("id", String, primary_key=True), _text("proposal"),

@@ -1,0 +1,1 @@
+"""`tracemend …`: the way in from a terminal."""

@@ -1,0 +1,81 @@
+"""Progress on stderr: a bar on a terminal, one line a step elsewhere, nothing when quiet."""
+
+import sys
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.progress import Progress as Bars
+
+from contracts.json_types import JsonObject
+
+_STORY = {
+    "router": "routing the request",
+    "insights": "reading traces, finding what keeps failing",
+    "evolution": "drafting an edit",
+    "plan": "planning the gate, writing the card",
+    "gate": "running the agent with and without the edit",
+    "apply": "applying",
+    "watch": "counting in production",
+    "handoff": "filing a hand-off",
+    "learn": "keeping the lesson",
+}
+
+
+class Progress:
+    """Shows what a run does, from the events it streams."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._console = Console(stderr=True, quiet=quiet, highlight=False)
+        self._bars = Bars(
+            TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(),
+            TimeElapsedColumn(), console=self._console, transient=True,
+            disable=quiet or not sys.stderr.isatty(),
+        )  # fmt: skip
+        self._tasks: dict[str, TaskID] = {}
+        self._said: set[str] = set()
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+    def say(self, line: str) -> None:
+        """One line of the story."""
+        self._console.print(f"  {line}", markup=False)
+
+    def event(self, event: JsonObject) -> None:
+        """Show one event of a run: `{node}` when a node ended, `{step, done, of}` inside one."""
+        step = event.get("step")
+        done, of = event.get("done"), event.get("of")
+        if isinstance(step, str) and isinstance(done, int) and isinstance(of, int):
+            self.count(step, done, of)
+            return
+        node = event.get("node")
+        if isinstance(node, str) and node in _STORY and node not in self._said:
+            self._said.add(node)
+            self.say(f"{node:<10}{_STORY[node]}")
+
+    def count(self, step: str, done: int, of: int) -> None:
+        """Move a bar; off a terminal, say a line at every quarter."""
+        if step not in self._tasks:
+            self._tasks[step] = self._bars.add_task(step, total=of)
+        self._bars.update(self._tasks[step], completed=done, total=of)
+        quarter = f"{step} {4 * done // max(of, 1)}"
+        if self._bars.disable and quarter not in self._said:
+            self._said.add(quarter)
+            self.say(f"{step}: {done}/{of}")

@@ -1,0 +1,72 @@
+"""`tracemend init` and `tracemend doctor`."""
+
+import re
+import sys
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Annotated
+
+import typer
+
+_NO_PROBE = """\
+# probe:
+#   kind: worker
+#   command: [python, -m, agent.worker]
+#   concurrency: 2
+#   timeout_s: 30
+#   env: []"""
+
+
+def settings_text(
+    project: str, *, traces: str = "traces/", probe: str = _NO_PROBE, uses: int = 5
+) -> str:
+    """A commented `tracemend.yaml`."""
+    text = resources.files("configs").joinpath("tracemend.template.yaml").read_text("utf-8")
+    return Template(text).substitute(project=project, traces=traces, probe=probe, uses=uses)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="The agent's repository.")] = Path(),
+    project: Annotated[
+        str | None, typer.Option(help="Slug; the folder's name when it is not given.")
+    ] = None,
+) -> None:
+    """Write a commented tracemend.yaml and enter the project in projects.yaml.
+
+    An existing tracemend.yaml is kept as it is and only entered.
+    """
+    from configs.settings import FILE_NAME, load_settings
+    from contracts.errors import UsageError
+    from memory.workspace import find_home, register
+
+    root = folder.resolve()
+    if not root.is_dir():
+        raise UsageError(f"{folder}: there is no such folder")
+    file = root / FILE_NAME
+    kept = file.exists()
+    if not kept:
+        slug = project or re.sub(r"[^a-z0-9]+", "-", root.name.lower()).strip("-")[:40] or "agent"
+        file.write_text(settings_text(slug), "utf-8")
+    settings = load_settings(file)
+    if project is not None and settings.project != project:
+        raise UsageError(f"{file} is for project {settings.project!r} already")
+    home = find_home(root)
+    register(home, settings.project, root)
+    typer.echo(f"{'kept' if kept else 'wrote'} {file}")
+    typer.echo(f"entered {settings.project} in {home / 'projects.yaml'}")
+    typer.echo("next: `tracemend doctor`, then `tracemend improve`")
+
+
+def doctor(project: Annotated[str | None, typer.Option(help="Project slug.")] = None) -> None:
+    """Check the installation and the project, one line each. Exit 2 when something is missing."""
+    from graph.cli.checks import run_checks
+
+    bad = 0
+    for check in run_checks(project):
+        mark = "ok " if check.ok else "BAD"
+        typer.echo(f"{mark}  {check.name}: {check.detail}")
+        bad += not check.ok
+    if bad:
+        typer.echo(f"tracemend: {bad} of the checks above must be mended first", err=True)
+        sys.exit(2)
