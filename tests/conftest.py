@@ -1,0 +1,29 @@
+"""What every test runs under: no vendor tracing, strict checkpoints, nothing of the developer's."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
+for name in ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "TRACEMEND_HOME"):
+    os.environ.pop(name, None)
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """The kit of real labelled traces; tests that need it are skipped where it is absent."""
+    folder = Path(os.environ.get("TRACEMEND_SHARED", REPOSITORY.parent / "shared")) / "data"
+    if not folder.is_dir():
+        pytest.skip(f"the data kit is not here: {folder} (set TRACEMEND_SHARED)")
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation of its own."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("TRACEMEND_HOME", str(folder))
+    return folder
