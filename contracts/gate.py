@@ -66,6 +66,8 @@ class GatePlan:
     """Protected cases (ten stored baseline runs or more, at least nine passes)."""
     alpha: float
     """Level of this use, for L1 and L2 each."""
+    target_alpha: float | None = None
+    """Level of L1 where the uses of this issue's targets set another one; None: `alpha`."""
     use: int
     """Which use of the sealed set this is assumed to be, from 1."""
     uses: int

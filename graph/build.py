@@ -1,21 +1,21 @@
 """The loop as a graph: nodes in the order of execution, then edges. No logic."""
 
 from langgraph.graph import END, START, StateGraph
-from nodes.answer import answer
-from nodes.evolution.node import after_evolution, evolution
-from nodes.gate.node import after_gate, gate
-from nodes.insights.node import after_insights, insights
-from nodes.plan import after_plan, plan
-from nodes.watch import after_watch, watch
 
 from contracts.context import RunContext
 from graph.state import LoopInput, LoopState
+from nodes.answer import answer
 from nodes.apply import after_apply, apply
 from nodes.decide import after_decide, decide
+from nodes.evolution.node import after_evolution, evolution
+from nodes.gate.node import after_gate, gate
 from nodes.handoff import handoff
+from nodes.insights.node import after_insights, insights
 from nodes.learn import learn
+from nodes.plan import after_plan, plan
 from nodes.review import review
 from nodes.router import after_router, router
+from nodes.watch import after_watch, watch
 
 Builder = StateGraph[LoopState, RunContext, LoopInput, LoopState]
 

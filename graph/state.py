@@ -2,11 +2,11 @@
 
 from typing import NotRequired
 
-from nodes.insights.node import InsightsNext
 from typing_extensions import TypedDict
 
 from contracts.json_types import Json
 from contracts.proposals import CardKind
+from nodes.insights.node import InsightsNext
 from nodes.router import Request
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from sqlalchemy import Connection, update
 
@@ -41,6 +41,15 @@ class Knowledge:
             self._log.append(tx, "finding.opened", {"finding": finding.id})
         else:
             self._update(tx, finding.id, body=body)
+
+    def put_evidence(self, tx: Connection, finding_id: str, evidence: JsonObject) -> None:
+        """Keep what a card quotes of a finding; newer evidence takes the place of older."""
+        self._update(tx, finding_id, evidence=dict(evidence))
+
+    def evidence(self, finding_id: str) -> JsonObject:
+        """What cards quote of a finding; empty where nothing was kept."""
+        row = self._db.first(findings, id=finding_id)
+        return cast("JsonObject", row["evidence"] or {}) if row is not None else {}
 
     def set_finding(self, tx: Connection, finding_id: str, state: FindingState) -> None:
         """Move a finding on."""
@@ -109,15 +118,31 @@ class Knowledge:
             row = {"id": case.id, "finding": finding_id, "tag": tag, "body": to_json(case)}
             self._db.insert_once(tx, cases, {**row, "at": self._db.now()})
 
-    def cases(self, finding_id: str, *, tag: str = "target") -> Sequence[Case]:
-        """Mined cases of a finding with this tag, by id."""
-        rows = self._db.find(cases, finding=finding_id, tag=tag)
+    def targets(self, finding_id: str) -> Sequence[Case]:
+        """Mined cases of a finding that are targets now, by id."""
+        rows = self._db.find(cases, finding=finding_id, tag="target")
+        return sorted((from_json(Case, row["body"]) for row in rows), key=lambda c: c.id)
+
+    def all_cases(self, finding_id: str) -> Sequence[Case]:
+        """All mined cases of a finding, whatever they are used for now, by id."""
+        rows = self._db.find(cases, finding=finding_id)
         return sorted((from_json(Case, row["body"]) for row in rows), key=lambda c: c.id)
 
     def targets_to_training(self, tx: Connection, finding_id: str) -> None:
         """The drafter saw these cases; from now on they only train."""
         mine = (cases.c.project == self._db.project) & (cases.c.finding == finding_id)
         tx.execute(update(cases).where(mine).values(tag="training"))
+
+    def training_to_targets(self, tx: Connection, finding_id: str) -> None:
+        """For a new proposal: the cases that were mined as targets are targets again.
+
+        The level that earlier gates of this finding spent on them stays spent.
+        """
+        for row in self._db.rows(tx, self._db.mine(cases, finding=finding_id)):
+            if "target" in row["body"]["tags"]:
+                mine = (cases.c.project == self._db.project) & (cases.c.id == row["id"])
+                mine &= cases.c.finding == finding_id
+                tx.execute(update(cases).where(mine).values(tag="target"))
 
     def _update(self, tx: Connection, finding_id: str, **values: object) -> None:
         mine = (findings.c.project == self._db.project) & (findings.c.id == finding_id)

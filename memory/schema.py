@@ -52,7 +52,8 @@ steps = Table(
 
 findings = Table(
     "findings", metadata, _project(), _text("id"), _text("signature"), _text("state"),
-    Column("body", JSON, nullable=False), _text("ready_at", null=True), _text("at"),
+    Column("body", JSON, nullable=False), Column("evidence", JSON, nullable=True),
+    _text("ready_at", null=True), _text("at"),
     PrimaryKeyConstraint("project", "id"),
 )  # fmt: skip
 """States: open, ready, watching, closed, reopened."""
@@ -131,7 +132,7 @@ lessons = Table(
 cases = Table(
     "cases", metadata, _project(), _text("id"), _text("finding"), _text("tag"),
     Column("body", JSON, nullable=False), _text("at"),
-    PrimaryKeyConstraint("project", "id"),
+    PrimaryKeyConstraint("project", "finding", "id"),
 )  # fmt: skip
 """Cases mined from traces. Cases in the operator's files are read from there."""
 

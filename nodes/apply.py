@@ -5,6 +5,7 @@ happened. Whatever was killed and whenever, the next run finishes it, or says wh
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -137,54 +138,48 @@ async def _take(ws: Workspace, target: str) -> Lease:
 async def _perform(
     ws: Workspace, change: Change, effect: Effect, harness: Harness, lease: Lease
 ) -> Effect:
-    """Steps 3 to 6, by the table: what the ledger says is intended and what the target is."""
-    standing = await harness.standing(change.before, change.after)
-    if standing in ("before", "mixed"):
+    """Steps 3 to 6, by the table: what the ledger says is intended and what the target is.
+
+    Where the target is not `after` yet, the harness compares every file and moves on, or puts back
+    what this effect had switched and says which file is somebody else's.
+    """
+    if await harness.standing(change.before, change.after) != "after":
         try:
             await harness.stage(effect, change.before, change.after)
             await harness.switch(effect, change.before, change.after)
         except ForeignChange as foreign:
-            state: Literal["stuck", "aborted"] = "stuck" if foreign.switched else "aborted"
-            return await asyncio.to_thread(
-                _record, ws, change, effect, lease, state, _why(state, foreign.paths)
-            )
-        standing = await harness.standing(change.before, change.after)
-    if standing == "after":
-        return await asyncio.to_thread(_record, ws, change, effect, lease, "done", None)
-    now = await harness.read()
-    paths = tuple(
-        path
-        for path in now.changed(change.before)
-        if now.files.get(path) != change.after.files.get(path)
-    )
-    ours = any(
-        now.files.get(path) == change.after.files.get(path)
-        for path in change.before.changed(change.after)
-    )
-    ended: Literal["stuck", "aborted"] = "stuck" if ours else "aborted"
-    return await asyncio.to_thread(_record, ws, change, effect, lease, ended, _why(ended, paths))
+            stop = _stopped(foreign.paths, switched=foreign.switched)
+            return await asyncio.to_thread(_record, ws, change, effect, lease, stop)
+        if await harness.standing(change.before, change.after) != "after":
+            now = await harness.read()
+            stop = _stopped(now.changed(change.after), switched=True)
+            return await asyncio.to_thread(_record, ws, change, effect, lease, stop)
+    return await asyncio.to_thread(_record, ws, change, effect, lease, Ended(state="done"))
 
 
-def _why(state: Literal["stuck", "aborted"], paths: tuple[str, ...]) -> str:
-    listed = ", ".join(paths) or "the harness"
-    code = "base_moved" if state == "aborted" else "foreign_change"
-    return f"{code}: {listed} changed since; left as it is"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How an effect ended, and why when it was not done."""
+
+    state: Literal["done", "aborted", "stuck"]
+    reason: str | None = None
 
 
-def _record(
-    ws: Workspace,
-    change: Change,
-    effect: Effect,
-    lease: Lease,
-    state: Literal["done", "aborted", "stuck"],
-    reason: str | None,
-) -> Effect:
+def _stopped(paths: Sequence[str], *, switched: bool) -> Ended:
+    """A foreign file stopped the switch: before any file of ours was visible, or after."""
+    listed = ", ".join(paths)
+    if switched:
+        return Ended(state="stuck", reason=f"foreign_change: {listed} changed in the middle")
+    return Ended(state="aborted", reason=f"base_moved: {listed} changed since")
+
+
+def _record(ws: Workspace, change: Change, effect: Effect, lease: Lease, end: Ended) -> Effect:
     """Step 6: end state, release and audit in one transaction, fenced by the target's lease."""
     with ws.ledger.db.write() as tx:
-        ended = ws.ledger.effects.finish(tx, effect, lease, state=state, reason=reason)
-        if state == "done":
+        ended = ws.ledger.effects.finish(tx, effect, lease, state=end.state, reason=end.reason)
+        if end.state == "done":
             ws.ledger.effects.put_release(tx, _release(ws, change, effect))
-        _move(ws, tx, change, state)
+        _move(ws, tx, change, end.state)
     return ended
 
 

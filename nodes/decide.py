@@ -143,7 +143,9 @@ async def enter(
         if changed:
             await asyncio.to_thread(_set_state, ws, proposal, "stale")
             return Entered(changed=changed)
-    return await asyncio.to_thread(_insert, ws, stored, card, said, who, len(there) + 1)
+    return await asyncio.to_thread(
+        lambda: _insert(ws, stored, card, said, who=who, seat=len(there) + 1)
+    )
 
 
 async def _moved(ws: Workspace, proposal: Proposal) -> tuple[str, ...]:
@@ -170,6 +172,7 @@ def _insert(
     stored: StoredProposal,
     card: CardKind,
     said: Mapping[str, Json],
+    *,
     who: Person,
     seat: int,
 ) -> Entered:
@@ -248,7 +251,7 @@ def expire(ws: Workspace, stored: StoredProposal, card: CardKind) -> Entered:
     """The system's no for a card that nobody answered in time. A rejection, never a yes."""
     said: dict[str, Json] = {"type": "expired"}
     system = Person(name="tracemend", via="system", authenticated=True)
-    return _insert(ws, stored, card, said, system, 1)
+    return _insert(ws, stored, card, said, who=system, seat=1)
 
 
 async def decide(state: DecideReads, runtime: Runtime[RunContext]) -> DecideWrites:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from connectors.harness.directory import DirectoryHarness
 from connectors.probe.worker import WorkerProbe
-
 from connectors.traces.files import FilesSource, read_spans
 from contracts.errors import ConfigError
 from contracts.protocols import Harness, Probe, TraceSource

@@ -3,12 +3,12 @@
 import asyncio
 from typing import NotRequired
 
-from connectors.review.payload import ResumeAnswer
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from pydantic import ValidationError
 from typing_extensions import TypedDict
 
+from connectors.review.payload import ResumeAnswer
 from contracts.context import RunContext
 from contracts.errors import UsageError
 from contracts.json_types import Json
@@ -34,9 +34,9 @@ class ReviewWrites(TypedDict):
 async def review(state: ReviewReads, runtime: Runtime[RunContext]) -> ReviewWrites:
     """Show the card and wait.
 
-    Reads `proposal`, `card`, `answer_problem`; writes `answer`, `answer_problem`. A bad answer comes
-    back as data: an exception would hide the thread from the inboxes of some servers, and a saved
-    bad answer would be replayed for ever.
+    Reads `proposal`, `card`, `answer_problem`; writes `answer`, `answer_problem`. A bad answer
+    comes back as data: an exception would hide the thread from the inboxes of some servers, and a
+    saved bad answer would be replayed for ever.
     """
     ws = await open_workspace(runtime)
     stored = await asyncio.to_thread(ws.ledger.proposals.latest, state["proposal"])

@@ -1,0 +1,1 @@
+"""Run the operator's agent on an input with a given harness, and observe."""

@@ -1,0 +1,1 @@
+"""Agents to try Tracemend on."""

@@ -1,0 +1,118 @@
+"""Findings, runs, proposals and releases as lines and as JSON."""
+
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from connectors.review.card import ReviewCard
+from connectors.review.terminal import plain, render
+from contracts.codec import from_json
+from contracts.findings import Finding
+from contracts.json_types import Json
+from graph.cli.session import one_line, release_json
+from graph.service import Ran
+from memory.workspace import Workspace
+from nodes.insights.analyze import Analysis
+from nodes.showing import newest_card
+
+
+def analysis_lines(analysis: Analysis) -> Iterator[str]:
+    """An analysis for a person."""
+    read = analysis.read
+    yield (
+        f"read {read.traces} traces, {read.spans} spans ({read.format}): {read.status}; "
+        f"{read.excluded_own} own runs left out, {len(read.skipped)} files skipped"
+    )
+    for skipped in read.skipped[:10]:
+        yield f"  skipped {one_line(skipped.path)}: {one_line(skipped.why)}"
+    if not analysis.findings:
+        yield f"nothing kept failing in {analysis.units_total} {analysis.unit}s"
+    for finding in analysis.findings:
+        yield from finding_lines(finding, analysis.unit)
+
+
+def finding_lines(finding: Finding, unit: str) -> Iterator[str]:
+    """A finding in three lines."""
+    low, middle, high = finding.rate
+    yield f"{finding.id}  {one_line(finding.title)}"
+    yield (
+        f"  {finding.units} of {finding.units_total} {unit}s, rate {middle:.3f} "
+        f"[{low:.3f}, {high:.3f}], {finding.change}, {finding.severity}; "
+        f"cause {finding.diagnosis.cause}, remedy {finding.remedy}"
+    )
+    state = "actionable" if finding.actionable else f"left alone: {finding.why_not}"
+    first = f", such as trace {finding.exemplars[0][0]}" if finding.exemplars else ""
+    yield f"  {finding.signature}: {state}{first}"
+
+
+def ran_lines(ran: Ran) -> Iterator[str]:
+    """A run for a person."""
+    if ran.problem is not None:
+        yield f"{ran.kind} {ran.thread}: {one_line(str(ran.problem))}"
+        return
+    if ran.proposal is not None and ran.state is not None:
+        yield f"{ran.kind}: proposal {ran.proposal} is {ran.state}"
+        if ran.state == "waiting":
+            yield f"  decide: tracemend approve {ran.proposal}"
+            yield f"      or: tracemend reject {ran.proposal} --reason wrong_fix"
+        return
+    what = ran.values.get("why") or ran.values.get("reply") or "ended"
+    which = f" (finding {ran.finding})" if ran.finding else ""
+    yield f"{ran.kind}: {one_line(str(what))}{which}"
+
+
+def show_card(ws: Workspace, proposal: str) -> None:
+    """The newest card of a proposal on stdout."""
+    view = from_json(ReviewCard, newest_card(ws, proposal).view)
+    console = Console(highlight=False)
+    if console.is_terminal and not console.no_color:
+        render(view, console)
+    else:
+        console.print(plain(view), markup=False, soft_wrap=True)
+
+
+def status_json(ws: Workspace) -> dict[str, Json]:
+    """Everything that is known of a project, in short."""
+    findings: list[Json] = [
+        {
+            "id": s.finding.id, "signature": s.finding.signature, "state": s.state,
+            "units": s.finding.units, "units_total": s.finding.units_total,
+            "actionable": s.finding.actionable,
+        }
+        for s in ws.ledger.knowledge.findings()
+    ]  # fmt: skip
+    proposals: list[Json] = [
+        {
+            "id": s.proposal.id, "revision": s.proposal.revision, "state": s.state,
+            "finding": s.proposal.finding_id, "hash": s.proposal.hash,
+        }
+        for s in ws.ledger.proposals.all_latest()
+    ]  # fmt: skip
+    releases: list[Json] = [
+        {**(release_json(r) or {}), "undoes": r.undoes, "undone_by": r.undone_by}
+        for r in ws.ledger.effects.releases()
+    ]
+    handoffs: list[Json] = [
+        {"finding": t["finding"], "where": t["where"], "title": t["title"], "state": t["state"]}
+        for t in ws.ledger.knowledge.handoffs()
+    ]
+    return {
+        "schema": "tracemend.status/1", "project": ws.project, "findings": findings,
+        "proposals": proposals, "releases": releases, "handoffs": handoffs,
+    }  # fmt: skip
+
+
+def status_lines(ws: Workspace) -> Iterator[str]:
+    """The same for a person."""
+    for stored in ws.ledger.knowledge.findings():
+        f = stored.finding
+        yield f"finding   {f.id}  {stored.state:<9} {f.units} of {f.units_total}  {f.signature}"
+    for kept in ws.ledger.proposals.all_latest():
+        p = kept.proposal
+        yield f"proposal  {p.id} r{p.revision}  {kept.state}  for {p.finding_id}"
+    for release in ws.ledger.effects.releases():
+        undone = f", undone by {release.undone_by}" if release.undone_by else ""
+        what = f"undoes {release.undoes}" if release.undoes else f"applied {release.proposal}"
+        yield f"release   {release.id}  {what}{undone}"
+    for ticket in ws.ledger.knowledge.handoffs():
+        yield f"hand-off  {ticket['finding']}  {ticket['where']}: {one_line(str(ticket['title']))}"

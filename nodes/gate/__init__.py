@@ -1,0 +1,1 @@
+"""The gate: is the edit really better, and does it harm nothing?"""

@@ -1,0 +1,238 @@
+"""Contrasts between failing and passing calls of one tool, counted from condensed traces."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb
+
+from contracts.json_types import Json
+from nodes.insights.signature import place_part
+from nodes.insights.sketch import Sketch, SketchCall
+
+SAFE_VALUE = re.compile(r"[A-Za-z0-9._:@/-]{1,40}\Z")
+"""What of a trace may stand in a playbook's text; anything else is left out."""
+MOSTLY = 0.8
+MIN_GOOD = 3  # successful calls from which a shape is taken
+MIN_PASSING = 5  # passing traces from which "they call it before" is concluded
+PREREQUISITE_P = 0.01
+_SHAPE_LIMIT = 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is known of one group of symptoms. `place` is the tool for the kinds of tools."""
+
+    kind: str
+    place: str
+    code: str
+    quotes: tuple[str, ...] = ()
+    """What symptoms of the group say."""
+    failing: tuple[Sketch, ...]
+    passing: tuple[Sketch, ...]
+
+    @cached_property
+    def bad(self) -> list[SketchCall]:
+        """Calls in failing traces that failed in the way of this group."""
+        key = ":".join(part for part in (self.kind, self.place, self.code) if part)
+        return [c for s in self.failing for c in s.calls if not c.ok and c.signature == key]
+
+    @cached_property
+    def good(self) -> list[SketchCall]:
+        """Successful calls of the tool, wherever."""
+        both = (*self.failing, *self.passing)
+        return [c for s in both for c in s.calls if _is(c, self.place) and c.ok]
+
+    @cached_property
+    def passing_callers(self) -> list[Sketch]:
+        """Passing traces that called the tool."""
+        return [s for s in self.passing if any(_is(c, self.place) for c in s.calls)]
+
+    @property
+    def notes(self) -> str:
+        """What the failures say, lower case."""
+        return "\n".join(self.quotes).lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentContrast:
+    """An argument that failing calls write otherwise than successful ones."""
+
+    argument: str
+    shape: str
+    """Of the successful values: A a letter, a a small one, 9 a digit."""
+    good_example: str | None
+    bad_example: str | None
+    good: int
+    bad: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameContrast:
+    """Failing calls send arguments that the tool's schema does not know."""
+
+    argument: str | None
+    """A declared one that none of them sends."""
+    sent: str | None
+    """What is sent most, and not declared."""
+    takes: tuple[str, ...]
+    """All declared ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderContrast:
+    """A tool that passing traces call before this one, and failing traces do not."""
+
+    prerequisite: str
+    passing: tuple[int, int]
+    """(called it before, all)"""
+    failing: tuple[int, int]
+    p: float
+
+
+def _is(call: SketchCall, place: str) -> bool:
+    return call.tool == place or place_part(call.tool) == place
+
+
+def shape_of(value: str) -> str:
+    """Letters as A or a, digits as 9, the rest as it is."""
+    return "".join(
+        "9" if c.isdigit() else "A" if c.isupper() else "a" if c.isalpha() else c for c in value
+    )
+
+
+def squeezed(shape: str) -> str:
+    """The shape with every run of one class as a single character."""
+    return re.sub(r"([Aa9])\1+", r"\1", shape)
+
+
+def argument_contrast(facts: Facts) -> ArgumentContrast | None:
+    """The argument whose shape tells failing calls from successful ones, if one does."""
+    best: ArgumentContrast | None = None
+    names = sorted({name for call in facts.good for name in call.arguments or ()})
+    for name in names:
+        good = _values(facts.good, name)
+        bad = _values(facts.bad, name)
+        if len(good) < MIN_GOOD or not bad:
+            continue
+        usual, held = Counter(squeezed(shape_of(v)) for v in good).most_common(1)[0]
+        odd = [v for v in bad if squeezed(shape_of(v)) != usual]
+        if held < MOSTLY * len(good) or len(odd) < MOSTLY * len(bad) or len(usual) > _SHAPE_LIMIT:
+            continue
+        fitting = [v for v in good if squeezed(shape_of(v)) == usual]
+        shape = _most_common(shape_of(v) for v in fitting)
+        found = ArgumentContrast(
+            argument=name,
+            shape=shape,
+            good_example=_example(v for v in fitting if shape_of(v) == shape),
+            bad_example=_example(odd),
+            good=len(good),
+            bad=len(odd),
+        )
+        if best is None or (found.bad, found.good) > (best.bad, best.good):
+            best = found
+    return best
+
+
+def name_contrast(facts: Facts) -> NameContrast | None:
+    """What the tool's schema declares, where most failing calls send what it does not."""
+    sketches = (*facts.failing, *facts.passing)
+    offers = (o for s in sketches for o in s.offered.items() if place_part(o[0]) == facts.place)
+    declared = next((names for _, names in offers), None)
+    calls = [call for call in facts.bad if call.arguments is not None]
+    if declared is None or not calls:
+        return None
+    undeclared = [{n for n in c.arguments or () if n not in declared} for c in calls]
+    if sum(map(bool, undeclared)) < MOSTLY * len(calls):
+        return None
+    sent = _most_common(name for names in undeclared for name in names)
+    left_out = [n for n in declared if not any(n in (c.arguments or ()) for c in calls)]
+    return NameContrast(
+        argument=left_out[0] if left_out else None,
+        sent=sent if SAFE_VALUE.match(sent) else None,
+        takes=declared,
+    )
+
+
+def order_contrast(facts: Facts) -> OrderContrast | None:
+    """The tool whose absence before this one goes with failing, by Fisher's exact test."""
+    passing = [_before(sketch, facts.place) for sketch in facts.passing_callers]
+    failing = [
+        _before(s, facts.place) for s in facts.failing if any(_is(c, facts.place) for c in s.calls)
+    ]
+    if len(passing) < MIN_PASSING or not failing:
+        return None
+    best: OrderContrast | None = None
+    for tool in sorted({name for names in passing for name in names}):
+        there = sum(tool in names for names in passing)
+        absent = sum(tool not in names for names in failing)
+        if there < MOSTLY * len(passing) or absent < MOSTLY * len(failing):
+            continue
+        p = fisher_p(there, len(passing), len(failing) - absent, len(failing))
+        if p <= PREREQUISITE_P and (best is None or p < best.p):
+            best = OrderContrast(
+                prerequisite=tool,
+                passing=(there, len(passing)),
+                failing=(len(failing) - absent, len(failing)),
+                p=p,
+            )
+    return best
+
+
+def fisher_p(k_a: int, n_a: int, k_b: int, n_b: int) -> float:
+    """One-sided Fisher exact p that a share of at least k_a of n_a, against k_b of n_b, is chance."""
+    drawn, hits = n_a, k_a + k_b
+    total = comb(n_a + n_b, drawn)
+    tail = sum(
+        comb(hits, i) * comb(n_a + n_b - hits, drawn - i) for i in range(k_a, min(drawn, hits) + 1)
+    )
+    return min(1.0, tail / total)
+
+
+def attempts(facts: Facts) -> int:
+    """The median, over failing traces, of failed calls of the tool in a row with equal arguments."""
+    longest = []
+    for sketch in facts.failing:
+        run = most = 0
+        last: str | None = None
+        for call in sketch.calls:
+            if not _is(call, facts.place):
+                continue
+            again = not call.ok and (last is None or call.arguments_key == last)
+            run = run + 1 if again else int(not call.ok)
+            last = None if call.ok else call.arguments_key
+            most = max(most, run)
+        if most:
+            longest.append(most)
+    return sorted(longest)[len(longest) // 2] if longest else 0
+
+
+def _before(sketch: Sketch, place: str) -> frozenset[str]:
+    """Tools that were called with success before the first call of this one."""
+    names = set()
+    for call in sketch.calls:
+        if _is(call, place):
+            break
+        if call.ok:
+            names.add(call.tool)
+    return frozenset(names)
+
+
+def _values(calls: Sequence[SketchCall], name: str) -> list[str]:
+    found = []
+    for call in calls:
+        value: Json = (call.arguments or {}).get(name)
+        if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+            found.append(str(value))
+    return found
+
+
+def _most_common(items: Iterable[str]) -> str:
+    counts = Counter(items)
+    return min(counts, key=lambda item: (-counts[item], item))
+
+
+def _example(values: Iterable[str]) -> str | None:
+    safe = sorted({value for value in values if SAFE_VALUE.match(value)})
+    return safe[0] if safe else None

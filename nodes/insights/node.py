@@ -1,0 +1,219 @@
+"""Read the window, find what keeps failing, keep it in the ledger, decide what to work on."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NotRequired, cast
+
+from langgraph.runtime import Runtime
+from sqlalchemy import Connection
+from typing_extensions import TypedDict
+
+from connectors.review.card import EvidenceLine
+from contracts.codec import to_json
+from contracts.context import RunContext
+from contracts.errors import UsageError
+from contracts.findings import Finding
+from contracts.gate import Case
+from contracts.json_types import Json, sha256_hex
+from contracts.traces import TraceQuery
+from memory.workspace import Workspace, open_workspace, thread_of
+from nodes.handoff import ticket, why_text_cannot
+from nodes.insights.analyze import Analysis, analyze
+from nodes.insights.targets import target_cases
+from nodes.ports import open_source
+from nodes.router import Request, triage
+from nodes.showing import evidence_json
+
+SHOWN = 3
+"""Failing spans quoted on a card; the finding's other exemplars are listed by id."""
+
+InsightsNext = Literal["answer", "evolution", "handoff", "end"]
+
+
+class InsightsReads(TypedDict):
+    """What insights reads."""
+
+    request: Request
+
+
+class InsightsWrites(TypedDict):
+    """What insights writes: where to go and why, and a few numbers of the analysis."""
+
+    next: InsightsNext
+    why: str | None
+    analysis: dict[str, Json]
+    finding: NotRequired[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queries:
+    """The window of an analysis, and the time before it that it is compared with."""
+
+    window: TraceQuery
+    baseline: TraceQuery
+
+
+def queries(ws: Workspace, request: Request) -> Queries:
+    """What to read for a request.
+
+    Raises:
+        UsageError: the alert names a window that is none.
+    """
+    spec = ws.settings.analysis
+    named = request["alert"].get("window") if request["kind"] == "alert" else None
+    if named:
+        start, end = _moment(named, "start"), _moment(named, "end")
+        if start >= end:
+            raise UsageError("alert.window: start must be before end")
+    else:
+        end = ws.ledger.db.clock()
+        start = end - spec.window
+    where = next((t.environment for t in ws.settings.traces if t.environment), None)
+    return Queries(
+        window=TraceQuery(start=start, end=end, environment=where),
+        baseline=TraceQuery(start=start - spec.baseline, end=start, environment=where),
+    )
+
+
+def _moment(window: Mapping[str, Json], key: str) -> datetime:
+    value = window.get(key)
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise UsageError(f"alert.window.{key}: got {value!r}, needs an RFC 3339 time with a zone")
+    return moment
+
+
+async def insights(state: InsightsReads, runtime: Runtime[RunContext]) -> InsightsWrites:
+    """Find, count, compare, diagnose; the last step is the triage.
+
+    Reads `request`; writes findings, target cases and hand-offs to the ledger, and `next`.
+    """
+    ws = await open_workspace(runtime)
+    request, thread = state["request"], thread_of(runtime)
+    done = await asyncio.to_thread(ws.ledger.steps.get, thread, "insights")
+    if done is not None:
+        return cast("InsightsWrites", done)
+    asked = request.get("finding") if request["kind"] == "improve" else None
+    if asked is not None:
+        return await asyncio.to_thread(_take_up, ws, thread, asked)
+    read = queries(ws, request)
+    source = open_source(ws)
+    analysis = await analyze(
+        source, read.window, project=ws.project, baseline=(source, read.baseline),
+        chronic_floor=ws.settings.analysis.chronic_floor,
+    )  # fmt: skip
+    return await asyncio.to_thread(_keep, ws, thread, request, analysis)
+
+
+def _take_up(ws: Workspace, thread: str, finding_id: str) -> InsightsWrites:
+    """A finding that is known already: its cases become targets again, and it is worked on."""
+    stored = ws.ledger.knowledge.finding(finding_id)
+    open_now = ws.ledger.proposals.open()
+    chosen = triage(
+        [stored.finding], asked=finding_id,
+        open_for=open_now.proposal.finding_id if open_now is not None else None,
+    )  # fmt: skip
+
+    def write(tx: Connection) -> dict[str, Json]:
+        if chosen.next == "evolution":
+            ws.ledger.knowledge.training_to_targets(tx, finding_id)
+            ws.ledger.knowledge.set_finding(tx, finding_id, "open")
+        elif chosen.next == "end" and open_now is not None and chosen.why.startswith("ready"):
+            ws.ledger.knowledge.set_finding(tx, finding_id, "ready")
+        return {"next": chosen.next, "why": chosen.why, "analysis": {}, "finding": finding_id}
+
+    return cast("InsightsWrites", ws.ledger.steps.once(thread, "insights", write))
+
+
+def _keep(ws: Workspace, thread: str, request: Request, analysis: Analysis) -> InsightsWrites:
+    """Everything that this analysis leaves in the ledger, in one transaction."""
+    known = {s.finding.id: s.state for s in ws.ledger.knowledge.findings()}
+    working = [f for f in analysis.findings if known.get(f.id) not in ("closed", "watching")]
+    open_now = ws.ledger.proposals.open()
+    chosen = triage(
+        working, open_for=open_now.proposal.finding_id if open_now is not None else None
+    )
+    mined = {
+        finding.id: _targets(ws, finding, analysis)
+        for finding in analysis.findings
+        if finding.actionable
+    }
+    side = [f for f in working if f.actionable and not f.text_fixable and f.id != chosen.finding]
+    question = request["kind"] == "question"
+
+    def write(tx: Connection) -> dict[str, Json]:
+        for finding in analysis.findings:
+            ws.ledger.knowledge.put_finding(tx, finding)
+            if finding.id in mined:
+                ws.ledger.knowledge.put_cases(tx, finding.id, mined[finding.id])
+                ws.ledger.knowledge.put_evidence(tx, finding.id, _evidence(finding, analysis))
+        if question:
+            return {"next": "answer", "why": None, "analysis": _summary(analysis)}
+        for finding in side:
+            filed = ticket(finding, why_text_cannot(finding))
+            ws.ledger.knowledge.put_handoff(tx, finding.id, filed)
+        if chosen.finding is not None and chosen.why.startswith("ready"):
+            ws.ledger.knowledge.set_finding(tx, chosen.finding, "ready")
+        result: dict[str, Json] = {
+            "next": chosen.next, "why": chosen.why, "analysis": _summary(analysis),
+        }  # fmt: skip
+        if chosen.finding is not None:
+            result["finding"] = chosen.finding
+        return result
+
+    return cast("InsightsWrites", ws.ledger.steps.once(thread, "insights", write))
+
+
+def _targets(ws: Workspace, finding: Finding, analysis: Analysis) -> Sequence[Case]:
+    """Failing inputs as cases; which families become targets is drawn by the finding's id."""
+    evidence = analysis.evidence[finding.id]
+    return target_cases(
+        finding, evidence.failing, evidence.passing,
+        max_targets=ws.settings.gate.max_targets, seed=int(sha256_hex(finding.id.encode())[:8], 16),
+    )  # fmt: skip
+
+
+def _evidence(finding: Finding, analysis: Analysis) -> dict[str, Json]:
+    """Three quotes of failing spans and one step that went well, for cards."""
+    at = {(s.trace_id, s.span_id): s for s in analysis.symptoms if s.signature == finding.signature}
+    failing = [at[place] for place in finding.exemplars if place in at][:SHOWN]
+    lines = [
+        EvidenceLine(trace_id=s.trace_id, span_id=s.span_id, quote=s.evidence.quote)
+        for s in failing
+    ]
+    place = finding.signature.split(":")[1] if ":" in finding.signature else ""
+    for sketch in analysis.evidence[finding.id].passing:
+        call = next((c for c in sketch.calls if c.tool == place and c.ok), None)
+        if call is not None:
+            well = EvidenceLine(
+                trace_id=sketch.trace_id, span_id=call.span_id, quote=call.note, failed=False
+            )
+            lines.append(well)
+            break
+    return {"evidence": evidence_json(lines), "unit": analysis.unit}
+
+
+def _summary(analysis: Analysis) -> dict[str, Json]:
+    """A few numbers and ids for the thread's state; the findings themselves are in the ledger."""
+    read = to_json(analysis.read)
+    return {
+        "read": {k: v for k, v in read.items() if k != "skipped"},
+        "skipped": len(analysis.read.skipped),
+        "unit": analysis.unit,
+        "units_total": analysis.units_total,
+        "findings": [finding.id for finding in analysis.findings[:20]],
+    }
+
+
+async def after_insights(
+    state: InsightsWrites, runtime: Runtime[RunContext]
+) -> Literal["answer", "evolution", "handoff", "__end__"]:
+    """Where the triage sends the run."""
+    del runtime
+    chosen = state["next"]
+    return "__end__" if chosen == "end" else chosen

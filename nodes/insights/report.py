@@ -1,0 +1,90 @@
+"""An analysis as the document that `tracemend analyze --json` prints."""
+
+from datetime import datetime
+
+from contracts.findings import Finding, Symptom
+from contracts.json_types import Json
+from contracts.traces import ReadReport
+from nodes.insights.analyze import Analysis, Window
+
+TOKEN_LIMIT = 60_000
+
+
+def analysis_json(
+    analysis: Analysis, *, model_tokens: int = 0, token_limit: int = TOKEN_LIMIT
+) -> dict[str, Json]:
+    """The document; every key is always there."""
+    return {
+        "schema": "tracemend.analyze/1",
+        "project": analysis.project,
+        "read": _read(analysis.read),
+        "window": _window(analysis.window),
+        "baseline": _window(analysis.baseline) if analysis.baseline else None,
+        "unit": analysis.unit,
+        "symptoms": [_symptom(symptom) for symptom in analysis.symptoms],
+        "findings": [finding_json(finding) for finding in analysis.findings],
+        "budget": {"model_tokens": model_tokens, "limit": token_limit},
+    }
+
+
+def _time(at: datetime | None) -> str | None:
+    return at.isoformat().replace("+00:00", "Z") if at else None
+
+
+def _window(window: Window) -> dict[str, Json]:
+    return {"start": _time(window.start), "end": _time(window.end)}
+
+
+def _read(read: ReadReport) -> dict[str, Json]:
+    return {
+        "traces": read.traces,
+        "spans": read.spans,
+        "orphans": read.orphans,
+        "duplicates": read.duplicates,
+        "truncated": read.truncated,
+        "excluded_own": read.excluded_own,
+        "skipped": [{"path": one.path, "why": one.why} for one in read.skipped],
+        "status": read.status,
+        "source": read.source,
+        "format": read.format,
+    }
+
+
+def _symptom(symptom: Symptom) -> dict[str, Json]:
+    evidence = symptom.evidence
+    return {
+        "trace_id": symptom.trace_id,
+        "span_id": symptom.span_id,
+        "kind": symptom.kind,
+        "signature": symptom.signature,
+        "severity": symptom.severity,
+        "detector": symptom.detector,
+        "evidence": {"field": evidence.field, "quote": evidence.quote, "start": evidence.start},
+        "recovered": symptom.recovered,
+    }
+
+
+def finding_json(finding: Finding) -> dict[str, Json]:
+    """One finding as it stands in documents."""
+    diagnosis = finding.diagnosis
+    return {
+        "id": finding.id,
+        "kind": finding.kind,
+        "signature": finding.signature,
+        "title": finding.title,
+        "units": finding.units,
+        "units_total": finding.units_total,
+        "rate": list(finding.rate),
+        "change": finding.change,
+        "p_holm": finding.p_holm,
+        "severity": finding.severity,
+        "cause": diagnosis.cause,
+        "remedy": finding.remedy,
+        "confidence": diagnosis.confidence,
+        "agreement": diagnosis.agreement,
+        "actionable": finding.actionable,
+        "why_not": finding.why_not,
+        "exemplars": [{"trace_id": trace, "span_id": span} for trace, span in finding.exemplars],
+        "first_seen": _time(finding.first_seen),
+        "last_seen": _time(finding.last_seen),
+    }

@@ -1,0 +1,125 @@
+"""Make the card of a proposal revision from what the ledger knows, and find it again."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import cast
+
+from connectors.review.card import EvidenceLine, ReviewCard, TrailEntry, build_card
+from connectors.review.diff import FileDiff, unified
+from connectors.review.payload import hitl_request
+from contracts.codec import from_json, to_json
+from contracts.errors import UsageError
+from contracts.gate import GatePlan
+from contracts.harness import HarnessSnapshot
+from contracts.json_types import Json, JsonObject
+from contracts.proposals import CardKind, Proposal
+from memory.proposals import StoredCard, StoredProposal
+from memory.workspace import Workspace
+
+KINDS: tuple[CardKind, ...] = ("undo", "override", "approve")
+"""From the latest a proposal can have to the first."""
+
+
+def card_for(ws: Workspace, stored: StoredProposal, kind: CardKind) -> StoredCard:
+    """The card of a revision: view model, interrupt payload, and until when it waits."""
+    proposal = stored.proposal
+    before = ws.ledger.artifacts.snapshot(proposal.base_revision)
+    after = ws.ledger.artifacts.snapshot(proposal.candidate_revision)
+    if kind == "undo":
+        before, after = after, before
+    now = ws.ledger.db.clock()
+    expires_at = now + timedelta(days=ws.settings.review.expires_days)
+    report = ws.ledger.gate.report(proposal.hash)
+    evidence = ws.ledger.knowledge.evidence(proposal.finding_id)
+    view = build_card(
+        kind=kind, proposal=proposal,
+        finding=ws.ledger.knowledge.finding(proposal.finding_id).finding,
+        diffs=_diffs(proposal, before, after),
+        plan=from_json(GatePlan, proposal.plan) if proposal.plan else None,
+        report=report[0] if report is not None and kind == "override" else None,
+        trail=_trail(ws, proposal), expires_at=expires_at, now=now,
+        release=ws.ledger.effects.release_of(proposal.hash),
+        evidence=_evidence(evidence),
+        unit="session" if evidence.get("unit") == "session" else "trace",
+    )  # fmt: skip
+    return StoredCard(
+        proposal=proposal.id, revision=proposal.revision, kind=kind,
+        proposal_hash=proposal.hash, view=to_json(view),
+        payload=hitl_request(view, _texts(proposal, after)), expires_at=expires_at,
+    )  # fmt: skip
+
+
+def _diffs(proposal: Proposal, before: HarnessSnapshot, after: HarnessSnapshot) -> list[FileDiff]:
+    def data(snapshot: HarnessSnapshot, path: str) -> bytes | None:
+        file = snapshot.files.get(path)
+        return None if file is None else file.data
+
+    return [
+        unified(change.path, data(before, change.path), data(after, change.path))
+        for change in proposal.files
+    ]
+
+
+def _texts(proposal: Proposal, after: HarnessSnapshot) -> dict[str, str]:
+    """The full proposed texts, as a reviewer edits them."""
+    return {
+        change.path: after.files[change.path].data.decode("utf-8-sig")
+        for change in proposal.files
+        if change.path in after.files
+    }
+
+
+def _evidence(kept: JsonObject) -> list[EvidenceLine]:
+    lines = kept.get("evidence")
+    listed = lines if isinstance(lines, Sequence) and not isinstance(lines, str) else []
+    return [from_json(EvidenceLine, cast("JsonObject", line)) for line in listed]
+
+
+def _trail(ws: Workspace, proposal: Proposal) -> list[TrailEntry]:
+    """Revisions and decisions so far, oldest first."""
+    entries: list[TrailEntry] = []
+    for stored in ws.ledger.proposals.revisions(proposal.id):
+        one = stored.proposal
+        entries.append(
+            TrailEntry(at=one.created_at, who=one.draft.author, what=f"drafted r{one.revision}")
+        )
+        for kind in reversed(KINDS):
+            entries += [
+                TrailEntry(
+                    at=decision.at, who=decision.by,
+                    what=f"{decision.type} r{decision.revision} ({kind} card, {decision.via})",
+                )
+                for decision in ws.ledger.proposals.decisions(one.id, one.revision, kind)
+            ]  # fmt: skip
+    return sorted(entries, key=lambda entry: entry.at)
+
+
+def newest_card(ws: Workspace, proposal_id: str) -> StoredCard:
+    """The card of the newest revision, of the latest kind it has.
+
+    Raises:
+        UsageError: there is no such proposal, or it has no card.
+    """
+    proposal = ws.ledger.proposals.latest(proposal_id).proposal
+    for kind in KINDS:
+        card = ws.ledger.proposals.card(proposal.id, proposal.revision, kind)
+        if card is not None:
+            return card
+    raise UsageError(f"{proposal_id} r{proposal.revision} has no card yet")
+
+
+def stored_view(ws: Workspace, proposal: Proposal, kind: CardKind) -> ReviewCard:
+    """The view model of a card that was stored.
+
+    Raises:
+        UsageError: there is none.
+    """
+    card = ws.ledger.proposals.card(proposal.id, proposal.revision, kind)
+    if card is None:
+        raise UsageError(f"{proposal.id} r{proposal.revision} has no card of kind {kind!r}")
+    return from_json(ReviewCard, card.view)
+
+
+def evidence_json(lines: Sequence[EvidenceLine]) -> list[Json]:
+    """Evidence lines as the ledger keeps them beside a finding."""
+    return [to_json(line) for line in lines]
