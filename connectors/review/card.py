@@ -120,6 +120,7 @@ def build_card(
     release: Release | None = None,
     evidence: Sequence[EvidenceLine],
     unit: Literal["session", "trace"] = "trace",
+    people: int | None = None,
 ) -> ReviewCard:
     """The card of one proposal revision.
 
@@ -137,9 +138,10 @@ def build_card(
         release: what is to be undone.
         evidence: quotes of failing spans, and of one that did not fail.
         unit: what the finding counts.
+        people: how many must approve; None: two where the risk is high, else one.
     """
     lines = total(diffs)
-    ran = report is not None
+    ahead = None if kind == "undo" else plan
     return ReviewCard(
         kind=kind,
         proposal_id=proposal.id,
@@ -165,20 +167,22 @@ def build_card(
         lines_added=lines.added,
         lines_removed=lines.removed,
         warnings=_warnings(diffs),
-        checks=tuple(Check(rule=c.rule, ok=c.ok, detail=one_line(c.detail, 500)) for c in proposal.checks),
-        gate_table=report_table(plan, report) if report else plan_table(plan) if plan else None,
+        checks=tuple(map(_safe_check, proposal.checks)),
+        gate_table=(
+            report_table(plan, report) if report else plan_table(ahead) if ahead else None
+        ),
         gate_facts=(
             report_facts(report, sealed_shown=sealed_shown) if report
-            else plan_facts(plan, sealed_shown=sealed_shown) if plan else ()
+            else plan_facts(ahead, sealed_shown=sealed_shown) if ahead else ()
         ),
         cost=cost_facts(report) if report else (),
         risk=proposal.risk,
         risk_reasons=tuple(one_line(reason, 300) for reason in proposal.risk_reasons),
-        rollback=_rollback(kind, proposal, release, ran=ran),
+        rollback=_rollback(kind, proposal, release),
         trail=tuple(
             TrailEntry(at=t.at, who=one_line(t.who), what=one_line(t.what, 300)) for t in trail
         ),
-        answers=_answers(kind, proposal),
+        answers=_answers(kind, proposal, release, people),
         expires_at=expires_at,
         built_at=now,
     )  # fmt: skip
@@ -270,6 +274,10 @@ def _time(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def _safe_check(check: Check) -> Check:
+    return Check(rule=check.rule, ok=check.ok, detail=one_line(check.detail, 500))
+
+
 def _safe_evidence(line: EvidenceLine) -> EvidenceLine:
     link = line.link if line.link and not any(is_hidden(c) or c == " " for c in line.link) else None
     return EvidenceLine(
@@ -312,32 +320,35 @@ def _warnings(diffs: Sequence[FileDiff]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _rollback(
-    kind: CardKind, proposal: Proposal, release: Release | None, *, ran: bool
-) -> tuple[Fact, ...]:
+def _rollback(kind: CardKind, proposal: Proposal, release: Release | None) -> tuple[Fact, ...]:
     if kind == "undo" and release is not None:
         return (
             Fact(label="release", text=f"{release.id}, applied {_time(release.at)}"),
             Fact(label="back to", text=f"revision {release.before[:12]} from {release.after[:12]}"),
             Fact(label="refused if", text="a file is no longer what the release wrote"),
         )
-    applied = "the yes applies the edit" if ran else "the edit is applied"
     return (
         Fact(label="base", text=f"revision {proposal.base_revision[:12]}; nothing changed so far"),
         Fact(
             label="undo",
-            text=f"tracemend undo RELEASE (its id is printed once {applied}) restores these bytes",
+            text="tracemend undo RELEASE (its id is printed when it is applied) restores these bytes",
         ),
         Fact(label="on harm", text="nothing is undone by itself: a card asks you first"),
     )
 
 
-def _answers(kind: CardKind, proposal: Proposal) -> tuple[Fact, ...]:
-    reasons = ", ".join(REJECT_REASONS)
+def _answers(
+    kind: CardKind, proposal: Proposal, release: Release | None, people: int | None
+) -> tuple[Fact, ...]:
+    if kind == "undo" and release is not None:
+        return (
+            Fact(label="yes", text=f"tracemend undo {release.id} --as NAME"),
+            Fact(label="no", text="leave it: the release stays, and this card expires as a no"),
+        )
     answers = [
         Fact(label="yes", text=f"tracemend approve {proposal.id} --as NAME"),
         Fact(label="no", text=f"tracemend reject {proposal.id} --as NAME --reason REASON"),
-        Fact(label="reasons", text=reasons),
+        Fact(label="reasons", text=", ".join(REJECT_REASONS)),
     ]
     if kind == "approve":
         answers.append(
@@ -345,10 +356,11 @@ def _answers(kind: CardKind, proposal: Proposal) -> tuple[Fact, ...]:
         )
     binds = f"this revision only, hash {proposal.hash[:12]}"
     answers.append(Fact(label="binds to", text=binds))
-    if proposal.risk != "low":
-        people = "two signed-in people" if proposal.risk == "high" else "a signed-in person"
+    needed = people or (2 if proposal.risk == "high" else 1)
+    if proposal.risk != "low" or needed > 1:
+        who = "two signed-in people" if needed > 1 else "a signed-in person"
         answers.append(
-            Fact(label="who", text=f"risk {proposal.risk}: {people}, not who wrote the text")
+            Fact(label="who", text=f"risk {proposal.risk}: {who}, not who wrote the text")
         )
     answers.append(Fact(label="silence", text="no answer is never a yes; it expires as a no"))
     return tuple(answers)

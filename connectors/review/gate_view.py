@@ -109,7 +109,9 @@ def report_facts(report: GateReport, *, sealed_shown: bool) -> tuple[Fact, ...]:
         for claim in report.claims
     ]
     worse = ", ".join(_line(name) for name in report.worse) or "none"
-    facts.append(Fact(label="worse", text=f"cases that pass less often: {worse}"))
+    facts.append(
+        Fact(label="worse", text=f"cases that pass less often, sealed ones by fingerprint: {worse}")
+    )
     facts.append(Fact(label="runs", text=f"{report.runs} of {report.planned_runs} planned"))
     facts.append(Fact(label="sealed cases", text=_sealed(sealed_shown)))
     if report.needed:
@@ -126,8 +128,8 @@ def cost_facts(report: GateReport) -> tuple[Fact, ...]:
         estimate, bound = report.cost_ratio
         ratio = f"{estimate:.2f} times the cost of a passing run before, at most {bound:.2f}"
     return (
-        Fact(label="cost of a run", text=ratio),
-        Fact(label="gate spent", text=usd(report.spent_usd)),
+        Fact(label="cost", text=ratio),
+        Fact(label="spent by the gate", text=usd(report.spent_usd)),
     )
 
 

@@ -8,8 +8,9 @@ import stat
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO, Literal, Self, cast
+from typing import Literal, Self, cast
 
 from contracts.errors import UsageError
 
@@ -90,7 +91,7 @@ class ChunkReader:
     def _blocks(self) -> Iterator[bytes]:
         try:
             with open_plain(self.file.path) as stream:
-                while block := stream.read(BLOCK_BYTES):
+                while block := stream.read1(BLOCK_BYTES):
                     yield block
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self.broken = f"compressed data breaks off ({error})"
@@ -98,14 +99,17 @@ class ChunkReader:
             self.broken = error.strerror or str(error)
 
 
-def open_plain(path: Path) -> BinaryIO:
-    """The file's bytes, decompressed when it is gzip or zstandard by its first bytes."""
+def open_plain(path: Path) -> BufferedIOBase:
+    """The file's bytes, decompressed when it is gzip or zstandard by its first bytes.
+
+    Read it by `read1`: a larger read of a torn file loses what could still be unpacked.
+    """
     with path.open("rb") as raw:
         magic = raw.read(4)
     if magic[:2] == b"\x1f\x8b":
-        return cast("BinaryIO", gzip.open(path, "rb"))
+        return gzip.open(path, "rb")
     if magic == b"\x28\xb5\x2f\xfd":
-        return cast("BinaryIO", _ZstdFile(path))
+        return cast("BufferedIOBase", _ZstdFile(path))  # as much of one as is used here
     return path.open("rb")
 
 
@@ -120,9 +124,9 @@ class _ZstdFile:
             path.open("rb"), read_across_frames=True, closefd=True
         )
 
-    def read(self, size: int) -> bytes:
+    def read1(self, size: int) -> bytes:
         try:
-            return self._stream.read(size)
+            return self._stream.read1(size)
         except self._torn as error:
             raise EOFError(str(error)) from error
 
@@ -130,7 +134,7 @@ class _ZstdFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stream.close()
+        self._stream.close()  # type: ignore[no-untyped-call]  # its stub leaves it untyped
 
 
 def find_files(patterns: Sequence[str | Path]) -> list[Path]:
@@ -198,12 +202,12 @@ def _format_of(path: Path, text: bytes) -> TraceFile | str:
     return TraceFile(path=path, shape="document", whole_trace=None if otlp else _only_id(text))
 
 
-def _head(stream: BinaryIO) -> bytes:
+def _head(stream: BufferedIOBase) -> bytes:
     """The first bytes; of a torn compressed file, those before the tear."""
     head = b""
     while len(head) < HEAD_BYTES:
         try:
-            block = stream.read(min(1 << 16, HEAD_BYTES - len(head)))
+            block = stream.read1(HEAD_BYTES - len(head))
         except (EOFError, zlib.error):
             if head:
                 break

@@ -8,21 +8,17 @@ the traces whose end is farthest are dropped and read again in a further pass.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors.traces.chunks import Chunk, ChunkReader, TraceFile, detect, find_files, trace_ids
-from connectors.traces.openinference import is_span_tree, tree_spans
-from connectors.traces.otlp import is_otlp, otlp_spans, signals_only
 from connectors.traces.raw import RawSpan, clean_id
-from connectors.traces.salvage import Document, load
+from connectors.traces.reading import Reading, spans_of
 from connectors.traces.tree import Built, build_trace
 from contracts.errors import SourceError, UsageError
 from contracts.traces import (
-    ReadReport,
-    Skipped,
     SourceInfo,
     Trace,
     TraceBatch,
@@ -33,9 +29,6 @@ from contracts.traces import (
 PAYLOAD_CAP_BYTES = 256 << 10
 BATCH_TRACES = 100
 MAX_WAITING_BYTES = 64 << 20
-MAX_SKIPPED = 200  # entries of a report; further ones are counted in the last
-OTLP = "otlp-json"
-TREE = "openinference-json"
 _UNREADABLE = ("no known format", "no spans in it", "empty", "not a regular file")
 
 
@@ -45,45 +38,6 @@ class _Waiting:
 
     spans: list[RawSpan] = field(default_factory=list)
     size: int = 0
-
-
-@dataclass(slots=True)
-class _Read:
-    """What one read saw so far."""
-
-    source: str
-    files: list[TraceFile]
-    skipped: list[Skipped]
-    partial: bool = False
-    formats: set[str] = field(default_factory=set)
-    counts: dict[str, int] = field(default_factory=dict)
-    unlisted: int = 0
-
-    def skip(self, path: Path, why: str) -> None:
-        if len(self.skipped) < MAX_SKIPPED:
-            self.skipped.append(Skipped(path=str(path), why=why))
-        else:
-            self.unlisted += 1
-
-    def count(self, name: str, more: int = 1) -> None:
-        self.counts[name] = self.counts.get(name, 0) + more
-
-    def report(self) -> ReadReport:
-        skipped = list(self.skipped)
-        if self.unlisted:
-            skipped.append(Skipped(path="...", why=f"and {self.unlisted} more of the same kind"))
-        return ReadReport(
-            source=self.source,
-            format=", ".join(sorted(self.formats)) or "none",
-            traces=self.counts.get("traces", 0),
-            spans=self.counts.get("spans", 0),
-            orphans=self.counts.get("orphans", 0),
-            duplicates=self.counts.get("duplicates", 0),
-            truncated=self.counts.get("truncated", 0),
-            excluded_own=self.counts.get("excluded_own", 0),
-            skipped=tuple(skipped),
-            status="partial" if self.partial else "complete",
-        )
 
 
 class FilesSource:
@@ -143,7 +97,7 @@ class FilesSource:
             )
         return found
 
-    def _open(self) -> _Read:
+    def _open(self) -> Reading:
         """Find the files and their formats.
 
         Raises:
@@ -151,7 +105,7 @@ class FilesSource:
         """
         paths = find_files(self._patterns)
         where = ", ".join(map(str, self._patterns))
-        read = _Read(source=f"{self.name}:{where}", files=[], skipped=[])
+        read = Reading(source=f"{self.name}:{where}", files=[], skipped=[])
         reasons = []
         for path in paths:
             found = detect(path)
@@ -196,12 +150,12 @@ class FilesSource:
             return built.trace
         return None
 
-    def _traces(self, read: _Read, wanted: set[str] | None) -> Iterator[Built]:
+    def _traces(self, read: Reading, wanted: set[str] | None) -> Iterator[Built]:
         """Every trace, or the wanted ones, each once; as many passes as memory asks for."""
         last = _last_seen(read.files)
         first_pass = True
         while True:
-            note = read if first_pass else _Read(source="", files=[], skipped=[])
+            note = read if first_pass else Reading(source="", files=[], skipped=[])
             dropped: set[str] = set()
             yield from self._pass(read.files, note, wanted, last, dropped)
             if not dropped:
@@ -211,7 +165,7 @@ class FilesSource:
     def _pass(
         self,
         files: Iterable[TraceFile],
-        note: _Read,
+        note: Reading,
         wanted: set[str] | None,
         last: dict[str, int],
         dropped: set[str],
@@ -221,7 +175,7 @@ class FilesSource:
         for number, (file, chunk) in enumerate(_chunks(files, note)):
             if wanted is not None and not _mentions(file, chunk, wanted):
                 continue
-            for raw in _spans(file, chunk, note):
+            for raw in spans_of(file, chunk, note):
                 if (wanted is None or raw.trace_id in wanted) and raw.trace_id not in dropped:
                     held = waiting.setdefault(raw.trace_id, _Waiting())
                     held.spans.append(raw)
@@ -251,7 +205,7 @@ def read_spans(path: Path, *, payload_cap_bytes: int = PAYLOAD_CAP_BYTES) -> Tra
     if not isinstance(found, TraceFile):
         return None
     source = FilesSource([path], payload_cap_bytes=payload_cap_bytes)
-    read = _Read(source="probe", files=[found], skipped=[])
+    read = Reading(source="probe", files=[found], skipped=[])
     built = list(source._traces(read, None))  # noqa: SLF001  (same module)
     best = max(built, key=lambda b: (b.spans, b.trace.id), default=None)
     return best.trace if best else None
@@ -266,7 +220,7 @@ def _in_window(trace: Trace, query: TraceQuery) -> bool:
     return query.environment is None or trace.own or trace.environment == query.environment
 
 
-def _chunks(files: Iterable[TraceFile], note: _Read) -> Iterator[tuple[TraceFile, Chunk]]:
+def _chunks(files: Iterable[TraceFile], note: Reading) -> Iterator[tuple[TraceFile, Chunk]]:
     for file in files:
         reader = ChunkReader(file)
         for chunk in reader:
@@ -319,61 +273,3 @@ def _share(
         keys = {_as_key(recorded) for recorded in trace_ids(chunk.data)} & waiting.keys()
     size = len(chunk.data) // max(1, len(keys))
     return dict.fromkeys(sorted(keys), size)
-
-
-def _spans(file: TraceFile, chunk: Chunk, note: _Read) -> Iterator[RawSpan]:
-    """The spans of one piece; what is wrong with it goes into the note."""
-    if not chunk.data or chunk.data.isspace():
-        return
-    data = chunk.data.removeprefix(b"\xef\xbb\xbf") if chunk.line == 1 else chunk.data
-    document = load(data)
-    nameless = found = 0
-    for reader, one in _documents(document, note):
-        for raw in reader(one):
-            found += 1
-            if raw is None:
-                nameless += 1
-                continue
-            raw.replaced = document.replaced
-            yield raw
-    _note_problems(file, chunk, document, note, found, nameless)
-
-
-def _documents(
-    document: Document, note: _Read
-) -> Iterator[tuple[Callable[..., Iterator[RawSpan | None]], dict[str, object]]]:
-    values = document.value if isinstance(document.value, list) else [document.value]
-    for value in values:
-        if not isinstance(value, dict):
-            continue
-        if is_otlp(value):
-            note.formats.add(OTLP)
-            yield otlp_spans, value
-        elif is_span_tree(value):
-            note.formats.add(TREE)
-            yield tree_spans, value
-
-
-def _note_problems(
-    file: TraceFile, chunk: Chunk, document: Document, note: _Read, found: int, nameless: int
-) -> None:
-    line = chunk.line
-    if document.torn_at is not None:
-        note.partial = True
-        here = line + document.torn_at - 1
-        note.skip(file.path, f"line {here}: the JSON breaks off; {found} spans of it were read")
-    elif not found and not (isinstance(document.value, dict) and signals_only(document.value)):
-        empty = isinstance(document.value, dict) and (
-            is_otlp(document.value) or is_span_tree(document.value)
-        )
-        if not empty:
-            note.partial = True
-            note.skip(file.path, f"line {line}: no spans in it")
-    if nameless:
-        note.partial = True
-        note.skip(file.path, f"line {line}: {nameless} spans without a trace or span id")
-    if document.replaced:
-        note.skip(
-            file.path,
-            f"line {line}: bytes that are not UTF-8 were replaced; the spans were kept",
-        )

@@ -1,5 +1,6 @@
 """Chat messages of a model call, from whichever attributes recorded them."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
@@ -26,6 +27,7 @@ class Texts:
         self.cut = 0
         self.bytes = 0
         self._seen: dict[str, str] = {}
+        self._recent: deque[tuple[Message, ...]] = deque(maxlen=3)
         self._plain: dict[tuple[str, str], Message] = {}
 
     def keep(self, text: str) -> str:
@@ -34,6 +36,23 @@ class Texts:
             self.cut += 1
             text = text[: self.cap]
         return self._seen.setdefault(text, text)
+
+    def known(self, at: int, row: Mapping[str, Json]) -> Message | None:
+        """The message at the same place of a recent call, if it is the same."""
+        content = row.get("message.content")
+        for history in self._recent:
+            if at < len(history):
+                one = history[at]
+                same = one.content == content and one.role == row.get("message.role")
+                if same and not one.tool_calls and one.tool_call_id is None:
+                    return one
+        return None
+
+    def remember(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Keep the messages of a call at hand for the next ones."""
+        if len(messages) > 1:
+            self._recent.appendleft(messages)
+        return messages
 
     def plain(self, role: str, content: str) -> Message:
         """A message without tool calls, one object for all that are equal."""
@@ -101,12 +120,19 @@ def split_attributes(
 
 
 def openinference_messages(rows: Rows, texts: Texts) -> tuple[Message, ...]:
-    """Messages of `llm.input_messages.` or `llm.output_messages.` by index."""
+    """Messages of `llm.input_messages.` or `llm.output_messages.` by index.
+
+    A call sends the history of an earlier one again: equal messages at equal places are taken from
+    there, which costs a comparison instead of a hash of every text.
+    """
     if not rows:
         return ()
-    return tuple(
-        _openinference_message(rows[index], texts) for index in sorted(rows)[-MAX_MESSAGES:]
-    )
+    messages = []
+    for at, index in enumerate(sorted(rows)[-MAX_MESSAGES:]):
+        row = rows[index]
+        known = texts.known(at, row) if len(row) == 2 else None
+        messages.append(_openinference_message(row, texts) if known is None else known)
+    return texts.remember(tuple(messages))
 
 
 def _openinference_message(row: Mapping[str, Json], texts: Texts) -> Message:

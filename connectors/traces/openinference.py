@@ -71,7 +71,7 @@ def _span(span: Mapping[str, Json], trace_id: str | None, parent: str | None) ->
 
 
 def _object(value: Json) -> dict[str, Json]:
-    return dict(value) if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _event(event: Mapping[str, Json]) -> tuple[str, Mapping[str, Json]]:

@@ -5,7 +5,7 @@ snake_case, ids in hex or base64, 64-bit integers as text, status codes as numbe
 outer key `batches` (Grafana Tempo), nulls where a field is unset.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from connectors.traces.raw import (
@@ -77,32 +77,30 @@ def attributes_of(pairs: Json) -> dict[str, Json]:
 
 
 def _value(value: Json, depth: int) -> Json:
+    """The one field of an `AnyValue` that is set."""
     if not isinstance(value, dict) or depth > MAX_DEPTH:
         return None
-    for key, item in value.items():
-        if item is None:
-            continue
-        match key:
-            case "stringValue" | "string_value":
-                return item if isinstance(item, str) else None
-            case "intValue" | "int_value":
-                return as_int(item)
-            case "doubleValue" | "double_value":
-                return as_float(item)
-            case "boolValue" | "bool_value":
-                return item if isinstance(item, bool) else None
-            case "arrayValue" | "array_value":
-                values = item.get("values") if isinstance(item, dict) else None
-                return [_value(one, depth + 1) for one in as_objects(values)]
-            case "kvlistValue" | "kvlist_value":
-                pairs = item.get("values") if isinstance(item, dict) else None
-                return {
-                    as_text(pair.get("key")): _value(pair.get("value"), depth + 1)
-                    for pair in as_objects(pairs)
-                }
-            case "bytesValue" | "bytes_value":
-                return item if isinstance(item, str) else None
-    return None
+    key, item = next(((k, v) for k, v in value.items() if v is not None), ("", None))
+    out: Json = None
+    match key:
+        case "stringValue" | "string_value" | "bytesValue" | "bytes_value":
+            out = item if isinstance(item, str) else None
+        case "intValue" | "int_value":
+            out = as_int(item)
+        case "doubleValue" | "double_value":
+            out = as_float(item)
+        case "boolValue" | "bool_value":
+            out = item if isinstance(item, bool) else None
+        case "arrayValue" | "array_value":
+            out = [_value(one, depth + 1) for one in _inner(item)]
+        case "kvlistValue" | "kvlist_value":
+            pairs = _inner(item)
+            out = {as_text(p.get("key")): _value(p.get("value"), depth + 1) for p in pairs}
+    return out
+
+
+def _inner(item: Json) -> list[Mapping[str, Json]]:
+    return as_objects(item.get("values") if isinstance(item, dict) else None)
 
 
 def _either(span: Mapping[str, Json], camel: str, snake: str) -> Json:
@@ -142,8 +140,3 @@ def _span(span: Mapping[str, Json], resource: Mapping[str, Json]) -> RawSpan | N
 def signals_only(document: Mapping[str, Json]) -> bool:
     """Whether the object holds logs or metrics, which collectors write into the same file."""
     return any(key in document for key in OTHER_SIGNALS)
-
-
-def flat_sequence(value: Json) -> Sequence[Json]:
-    """The items of a list, or the value alone."""
-    return value if isinstance(value, list) else [value]

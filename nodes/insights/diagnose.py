@@ -52,6 +52,7 @@ def _made(
     summary: str,
     falsifier: str,
     parameters: Mapping[str, Json],
+    *,
     remedies: tuple[Remedy, ...] | None = None,
 ) -> Diagnosis:
     safe = {
@@ -76,7 +77,7 @@ def _timeout(facts: Facts) -> Diagnosis:
     if not facts.good and len(facts.bad) >= MIN_CALLS:
         return _made(
             "tool_unavailable", 0.8,
-            f"{tool} timed out in all {len(facts.bad)} sampled calls; no instruction makes it answer.",
+            f"{tool} timed out in all {len(facts.bad)} sampled calls: no instruction helps.",
             f"A successful call of {tool} in the same window.",
             parameters,
         )  # fmt: skip
@@ -180,7 +181,7 @@ def _tool(facts: Facts) -> Diagnosis:
             "tool_failure", 0.6,
             f"{tool} fails since something is missing in its environment.",
             f"The same call of {tool} works in the same environment.",
-            parameters, ("infrastructure", "instructions", "tool"),
+            parameters, remedies=("infrastructure", "instructions", "tool"),
         )  # fmt: skip
     return _made(
         "tool_failure", 0.5,

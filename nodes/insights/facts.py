@@ -181,7 +181,7 @@ def order_contrast(facts: Facts) -> OrderContrast | None:
 
 
 def fisher_p(k_a: int, n_a: int, k_b: int, n_b: int) -> float:
-    """One-sided Fisher exact p that a share of at least k_a of n_a, against k_b of n_b, is chance."""
+    """One-sided Fisher exact p of at least k_a of n_a, against k_b of n_b."""
     drawn, hits = n_a, k_a + k_b
     total = comb(n_a + n_b, drawn)
     tail = sum(
@@ -191,7 +191,7 @@ def fisher_p(k_a: int, n_a: int, k_b: int, n_b: int) -> float:
 
 
 def attempts(facts: Facts) -> int:
-    """The median, over failing traces, of failed calls of the tool in a row with equal arguments."""
+    """Median over failing traces of the longest run of failed, equal calls of the tool."""
     longest = []
     for sketch in facts.failing:
         run = most = 0

@@ -17,12 +17,14 @@ _STEP_NUMBER = re.compile(r"[\s#]+\d+\Z")
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[a-z][a-z0-9+.-]{1,10}://[^\s'\"<>)\]]+"), "<url>"),
-    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"),
+     "<time>"),
     (re.compile(r"(?<!\w)'[^'\n]{0,400}'(?!\w)|\"[^\"\n]{0,400}\"|`[^`\n]{0,400}`"), "<value>"),
     (re.compile(r"(?<![\w/])(?:~|\.{0,2})?(?:/[\w.@+-]+){2,}/?|\b[A-Za-z]:\\[^\s'\"]+"), "<path>"),
     (re.compile(r"\b[\w.-]+/[\w./-]+\.\w{1,5}(?::\d+)?"), "<path>"),
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4,12}){1,4}\b|\b[0-9a-f]{8,}\b"), "<id>"),
-    (re.compile(r"\b(?:[A-Za-z]{1,16}[-_#])?\d+(?:[-_.:][\w-]*\d[\w-]*)+|\b[A-Za-z]{1,8}[-_]?\d{2,}\b"), "<id>"),
+    (re.compile(r"\b(?:[A-Za-z]{1,16}[-_#])?\d+(?:[-_.:][\w-]*\d[\w-]*)+"), "<id>"),
+    (re.compile(r"\b[A-Za-z]{1,8}[-_]?\d{2,}\b"), "<id>"),
     (re.compile(r"\d+(?:[.,]\d+)*"), "<n>"),
 )  # fmt: skip
 _WORD = re.compile(r"<\w+>|[A-Za-z_]\w*")

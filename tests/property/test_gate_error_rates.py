@@ -18,7 +18,7 @@ def _simulate(
     """
     accepted, runs = 0, 0
     for number in range(gates):
-        rng = random.Random(number)
+        rng = random.Random(number)  # noqa: S311  # a simulation
 
         def answer(todo: BlockToRun, rng: random.Random = rng) -> Block:
             if todo.phase == "target":

@@ -1,21 +1,25 @@
 """A switch is really killed, before and after each of its steps; the next process finishes it."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from connectors.harness.directory import DirectoryHarness
+from contracts.codec import to_json
 from contracts.errors import ForeignChange
-from contracts.harness import Effect, HarnessFile, HarnessSnapshot, effect_key
+from contracts.harness import Effect, HarnessFile, HarnessSnapshot
 
 pytestmark = [pytest.mark.story, pytest.mark.kill]
 
 REPOSITORY = Path(__file__).parents[2]
+INCLUDE = ["*.md", "skills/**"]
 
 BEFORE = HarnessSnapshot(
     files={
@@ -32,133 +36,133 @@ AFTER = HarnessSnapshot(
     }
 )
 
-# Runs in a process of its own: kills itself around the n-th step that changes the file system.
-VICTIM = """
-import asyncio, os, signal, sys
-from tests_story_switch import AFTER, BEFORE, effect_for, harness_at
+# Forks one process a step, which kills itself there. A step is a call that changes the file system
+# or waits for it, and counts twice: just before and just after it.
+VICTIMS = """
+import asyncio, json, os, signal, sys
+from pathlib import Path
 from connectors.harness import atomic
+from connectors.harness.directory import DirectoryHarness
+from contracts.codec import from_json
+from contracts.harness import Effect, HarnessSnapshot
 
-root, at, native, counter = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "native", sys.argv[4]
-steps = 0
+told = json.loads(sys.argv[1])
+before, after = (from_json(HarnessSnapshot, told[side]) for side in ("before", "after"))
+system = atomic._renameat2() if told["native"] else None
+steps = at = 0
 
 def counted(call):
     def step(*args, **kwargs):
-        global steps
-        for _ in range(2):  # once before it, once after it
-            steps += 1
-            if steps == at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if _ == 0:
-                result = call(*args, **kwargs)
+        pass_one()
+        result = call(*args, **kwargs)
+        pass_one()
         return result
     return step
 
-for name in ("rename", "replace", "link", "unlink", "mkdir", "rmdir", "fsync", "fchmod"):
-    setattr(os, name, counted(getattr(os, name)))
-system = atomic._renameat2() if native else None
-step = counted(system) if system else None
-atomic._renameat2 = lambda: step
+def pass_one():
+    global steps
+    steps += 1
+    if steps == at:
+        os.kill(os.getpid(), signal.SIGKILL)
 
-async def main():
-    harness = harness_at(root)
-    effect = effect_for(harness)
-    await harness.stage(effect, BEFORE, AFTER)
-    await harness.switch(effect, BEFORE, AFTER)
-    await harness.discard(effect)
+async def switch(folder):
+    harness = DirectoryHarness(folder / "agent", told["include"], folder / "work")
+    effect = from_json(Effect, told["effect"] | {"target": harness.target})
+    await harness.stage(effect, before, after)
+    await harness.switch(effect, before, after)
+    if told["discard"]:
+        await harness.discard(effect)
 
-asyncio.run(main())
-open(counter, "w").write(str(steps))
+def lay_out(folder):
+    for path, file in before.files.items():
+        (folder / "agent" / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "agent" / path).write_bytes(file.data)
+        (folder / "agent" / path).chmod(file.mode)
+
+code = None
+while code != 0:
+    at += 1
+    folder = Path(told["folder"]) / str(at)
+    lay_out(folder)
+    child = os.fork()
+    if child == 0:
+        for name in ("rename", "replace", "link", "unlink", "mkdir", "rmdir", "fsync", "fchmod"):
+            setattr(os, name, counted(getattr(os, name)))
+        step = counted(system) if system else None
+        atomic._renameat2 = lambda: step
+        asyncio.run(switch(folder))
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL), code
+print(at - 1)
 """
 
 
-def harness_at(root: str | Path) -> DirectoryHarness:
-    return DirectoryHarness(Path(root), ["*.md", "skills/**"], Path(root).parent / "work")
-
-
-def effect_for(harness: DirectoryHarness) -> Effect:
+def effect_for(target: str) -> Effect:
     return Effect(
-        key=effect_key("apply", "h", "d", harness.target), kind="apply", project="p",
-        proposal_hash="h", decision_id="d", target=harness.target, before=BEFORE.revision,
-        after=AFTER.revision,
+        key="5" * 64, kind="apply", project="p", proposal_hash="h",
+        decision_id="d", target=target, before=BEFORE.revision, after=AFTER.revision,
     )  # fmt: skip
 
 
-def fresh_root(folder: Path) -> Path:
-    root = folder / "agent"
-    for path, file in BEFORE.files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(file.data)
-        (root / path).chmod(file.mode)
-    return root
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A folder, in memory where possible: the switch waits for the disk at every step."""
+    memory = Path("/dev/shm")  # noqa: S108  only where the system has it
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
+        yield Path(folder)
 
 
-def kill_at(folder: Path, step: int, way: str) -> tuple[Path, bool]:
-    """The root after a switch was killed at that step, and whether it was."""
-    root = fresh_root(folder)
-    (folder / "tests_story_switch.py").write_bytes(Path(__file__).read_bytes())
-    victim = subprocess.run(
-        [sys.executable, "-c", VICTIM, str(root), str(step), way, str(folder / "steps")],
-        env=os.environ | {"PYTHONPATH": f"{REPOSITORY}:{folder}"}, check=False, timeout=60,
+def killed_at_every_step(folder: Path, *, native: bool, discard: bool) -> list[Path]:
+    """Folders in each of which a switch was killed, one step later each time."""
+    told = {
+        "folder": str(folder), "include": INCLUDE, "native": native, "discard": discard,
+        "before": to_json(BEFORE), "after": to_json(AFTER), "effect": to_json(effect_for("t")),
+    }  # fmt: skip
+    victims = subprocess.run(
+        [sys.executable, "-c", VICTIMS, json.dumps(told)], check=True, timeout=120,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)}, stdout=subprocess.PIPE,
     )  # fmt: skip
-    assert victim.returncode in (0, -9)
-    return root, victim.returncode == -9
+    killed = int(victims.stdout)
+    assert killed > 60, "the steps are no longer counted"
+    return [folder / str(step) for step in range(1, killed + 1)]
 
 
-async def finish(root: Path) -> HarnessSnapshot:
-    harness = harness_at(root)
-    effect = effect_for(harness)
-    assert await harness.standing(BEFORE, AFTER) in ("before", "mixed", "after")
-    await harness.stage(effect, BEFORE, AFTER)
-    await harness.switch(effect, BEFORE, AFTER)
-    await harness.discard(effect)
-    assert await harness.standing(BEFORE, AFTER) == "after"
-    return await harness.read()
-
-
-def every_step(tmp_path: Path, way: str, check: Callable[[Path], None]) -> None:
-    whole, killed = kill_at(tmp_path / "whole", 0, way)
-    assert not killed
-    steps = int((tmp_path / "whole" / "steps").read_text())
-    assert steps > 40, "the steps are no longer counted"
-    del whole
-    for step in range(1, steps + 1):
-        root, killed = kill_at(tmp_path / str(step), step, way)
-        assert killed, f"step {step} was not reached"
-        check(root)
-
-
-@pytest.mark.parametrize("way", ["native", "portable"])
+@pytest.mark.parametrize("native", [True, False], ids=["native", "portable"])
 def test_a_switch_killed_at_any_step_is_finished_by_the_next_process(
-    tmp_path: Path, way: str
+    place: Path, native: bool
 ) -> None:
-    def check(root: Path) -> None:
-        assert asyncio.run(finish(root)) == AFTER
-        left = [
-            p for p in root.parent.rglob("*") if p.is_file() and p.suffix not in (".lock", ".py")
-        ]
-        assert sorted(p.relative_to(root).as_posix() for p in left) == sorted(AFTER.files)
+    async def finish(folder: Path) -> HarnessSnapshot:
+        harness = DirectoryHarness(folder / "agent", INCLUDE, folder / "work")
+        effect = effect_for(harness.target)
+        assert await harness.standing(BEFORE, AFTER) in ("before", "mixed", "after")
+        await harness.stage(effect, BEFORE, AFTER)
+        await harness.switch(effect, BEFORE, AFTER)
+        assert await harness.standing(BEFORE, AFTER) == "after"
+        await harness.discard(effect)
+        return await harness.read()
 
-    every_step(tmp_path, way, check)
-
-
-def test_a_hand_edit_after_the_kill_is_kept_and_the_other_files_go_back(tmp_path: Path) -> None:
-    def check(root: Path) -> None:
-        (root / "z.md").write_bytes(b"by hand\n")
-        harness = harness_at(root)
-        effect = effect_for(harness)
-
-        async def again() -> HarnessSnapshot:
-            with pytest.raises(ForeignChange, match=r"z\.md: changed by somebody else"):
-                await harness.switch(effect, BEFORE, AFTER)
-            await harness.discard(effect)
-            return await harness.read()
-
-        now = asyncio.run(again())
-        assert now.files["z.md"].data == b"by hand\n"
-        others = {path: file for path, file in now.files.items() if path != "z.md"}
-        assert others in ({p: f for p, f in side.files.items() if p != "z.md"} for side in SIDES)
-
-    every_step(tmp_path, "native", check)
+    for folder in killed_at_every_step(place, native=native, discard=True):
+        assert asyncio.run(finish(folder)) == AFTER, folder
+        left = [p.relative_to(folder) for p in folder.rglob("*") if p.is_file()]
+        names = {path.as_posix() for path in left if path.suffix != ".lock"}
+        assert names == {f"agent/{path}" for path in AFTER.files}, folder
 
 
-SIDES = (BEFORE, AFTER)
+@pytest.mark.parametrize("native", [True, False], ids=["native", "portable"])
+def test_a_hand_edit_after_the_kill_is_kept_and_our_other_files_go_back(
+    place: Path, native: bool
+) -> None:
+    async def again(folder: Path) -> HarnessSnapshot:
+        harness = DirectoryHarness(folder / "agent", INCLUDE, folder / "work")
+        with pytest.raises(ForeignChange, match=r"z\.md: changed by somebody else"):
+            await harness.switch(effect_for(harness.target), BEFORE, AFTER)
+        await harness.discard(effect_for(harness.target))
+        return await harness.read()
+
+    expected = HarnessSnapshot(
+        files={**BEFORE.files, "z.md": HarnessFile(data=b"by hand\n", mode=0o755)}
+    )
+    for folder in killed_at_every_step(place, native=native, discard=False):
+        (folder / "agent" / "z.md").write_bytes(b"by hand\n")
+        assert asyncio.run(again(folder)) == expected, folder

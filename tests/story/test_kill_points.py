@@ -1,112 +1,117 @@
 """Promise 3: whatever is killed and whenever, the run goes on to the same end, once."""
 
 import pytest
-from worlds import World
+from conftest import Applied, Waiting
+from worlds import Finished, World
 
 pytestmark = [pytest.mark.story, pytest.mark.kill]
 
-LEDGER, HARNESS = "memory.effects:Effects", "connectors.harness.directory:DirectoryHarness"
+EFFECTS, HARNESS = "memory.effects:Effects", "connectors.harness.directory:DirectoryHarness"
+STEPS = "memory.incidents:Steps"
 
 
-def _waiting(world: World) -> str:
-    started = world.run("improve", "--json")
-    assert started.code == 0, started.err
-    proposal: str = started.json["runs"][0]["proposal"]
-    return proposal
+def _killed(done: Finished) -> None:
+    assert done.code == -9, f"the process was to be killed: exit {done.code}, {done.err}"
 
 
-def _ends_well(world: World, before: dict[str, bytes]) -> None:
-    """Applied exactly once, the log is whole, and undo gives back the exact bytes."""
-    again = world.run("resume", "--json")
-    assert again.code == 0, again.err
-    audit = world.run("audit", "verify", "--json")
-    assert audit.json["ok"], audit.out
-    releases = world.run("status", "--json").json["releases"]
-    assert len(releases) == 1, releases
-    changed = world.harness()
-    assert changed != before
-    undone = world.run("undo", releases[0]["id"], "--json")
-    assert undone.code == 0, undone.err
-    assert world.harness() == before
-
-
-def _killed(code: int, err: str) -> None:
-    assert code == -9, f"the process was to be killed: exit {code}, {err}"
+def _applied_once(world: World, before: dict[str, bytes]) -> None:
+    """One decision, one release, the harness at its after, the log whole; a resume finds no more."""
+    with world.looking() as ledger:
+        releases = ledger.effects.releases()
+        assert len(releases) == 1
+        assert ledger.audit.verify().ok
+        proposal = ledger.proposals.latest(releases[0].proposal).proposal
+        assert len(ledger.proposals.decisions(proposal.id, proposal.revision, "approve")) == 1
+        expected = ledger.artifacts.snapshot(proposal.candidate_revision)
+    assert world.harness() == {path: file.data for path, file in expected.files.items()}
+    assert world.harness() != before
 
 
 START_POINTS = [
+    ("before", "graph.drive:LocalDriver.start", "1"),  # bound, not started
     ("before", "nodes.insights.node:analyze", "1"),
-    ("before", "memory.incidents:Steps.once", "1"),
-    ("after", "memory.incidents:Steps.once", "1"),
-    ("before", "memory.incidents:Steps.once", "2"),
-    ("after", "memory.incidents:Steps.once", "3"),
-    ("after", "graph.drive:LocalDriver.start", "1"),
+    ("before", f"{STEPS}.once", "1"),  # analysed, not kept
+    ("after", f"{STEPS}.once", "1"),  # kept, checkpoint not
+    ("after", f"{STEPS}.once", "2"),  # drafted
+    ("after", f"{STEPS}.once", "3"),  # planned, card written
+    ("after", "graph.drive:LocalDriver.start", "1"),  # at the interrupt
 ]
 
 
-@pytest.mark.parametrize("killer", START_POINTS, ids=lambda k: "-".join(k))
+@pytest.mark.parametrize("killer", START_POINTS, ids="-".join)
 def test_killed_before_or_at_the_interrupt(world: World, killer: tuple[str, str, str]) -> None:
     before = world.harness()
-    died = world.run("improve", "--json", killer=killer)
-    _killed(died.code, died.err)
+    _killed(world.run("improve", "--json", killer=killer))
     resumed = world.run("resume", "--json")
     assert resumed.code == 0, resumed.err
     assert [run["state"] for run in resumed.json["runs"]] == ["waiting"]
     assert world.harness() == before
-    proposal = resumed.json["runs"][0]["proposal"]
-    approved = world.run("approve", proposal, "--as", "ann", "--json")
-    assert approved.code == 0, approved.err
-    _ends_well(world, before)
+    with world.looking() as ledger:
+        assert len(ledger.proposals.all_latest()) == 1
+        proposal = ledger.proposals.all_latest()[0].proposal
+        assert proposal.revision == 1
+        assert ledger.proposals.card(proposal.id, 1, "approve") is not None
+        assert ledger.audit.verify().ok
 
 
 APPROVE_POINTS = [
-    ("after", "memory.proposals:Proposals.decide", "1"),  # decided, not committed
-    ("before", "graph.service:Service._advance", "1"),  # decided, not resumed
+    ("before", "graph.service:Service._advance", "2"),  # decided, not resumed
     ("before", "memory.gate_ledger:GateLedger.put_block", "12"),  # in the gate
     ("after", "nodes.gate.node:_conclude", "1"),  # verdict stored, checkpoint not
     ("before", f"{HARNESS}.switch", "1"),  # between intent and effect
     ("after", f"{HARNESS}.switch", "1"),  # between effect and record
-    ("before", f"{LEDGER}.finish", "1"),
+    ("after", f"{EFFECTS}.finish", "1"),  # in the transaction of the record
     ("after", "nodes.apply:_record", "1"),  # recorded, checkpoint not
+    ("before", "nodes.learn:_learn", "1"),
 ]
 
 
-@pytest.mark.parametrize("killer", APPROVE_POINTS, ids=lambda k: "-".join(k))
-def test_killed_after_the_approval(world: World, killer: tuple[str, str, str]) -> None:
-    before = world.harness()
-    proposal = _waiting(world)
-    died = world.run("approve", proposal, "--as", "ann", "--json", killer=killer)
-    _killed(died.code, died.err)
+@pytest.mark.parametrize("killer", APPROVE_POINTS, ids="-".join)
+def test_killed_after_the_approval(waiting: Waiting, killer: tuple[str, str, str]) -> None:
+    world, before = waiting.world, waiting.world.harness()
+    _killed(world.run("approve", waiting.proposal, "--as", "ann", "--json", killer=killer))
     resumed = world.run("resume", "--json")
     assert resumed.code == 0, resumed.err
-    if resumed.json["runs"][0]["state"] == "waiting":  # the decision was not committed
-        assert killer[1] == "memory.proposals:Proposals.decide"
-        approved = world.run("approve", proposal, "--as", "ann", "--json")
-        assert approved.code == 0, approved.err
-    _ends_well(world, before)
+    assert resumed.json["runs"][0]["state"] == "watching"
+    _applied_once(world, before)
+
+
+def test_killed_before_the_decision_was_committed(waiting: Waiting) -> None:
+    world, before = waiting.world, waiting.world.harness()
+    killer = ("after", "memory.proposals:Proposals.decide", "1")
+    _killed(world.run("approve", waiting.proposal, "--as", "ann", killer=killer))
+    resumed = world.run("resume", "--json")
+    assert resumed.json["runs"][0]["state"] == "waiting"
+    assert world.harness() == before
+    approved = world.run("approve", waiting.proposal, "--as", "bob", "--json")
+    assert (approved.code, approved.json["decision"]["by"]) == (0, "bob")
+    _applied_once(world, before)
 
 
 UNDO_POINTS = [
+    ("before", "graph.service:Service._advance", "1"),
     ("before", f"{HARNESS}.switch", "1"),
     ("after", f"{HARNESS}.switch", "1"),
     ("after", "nodes.apply:_record", "1"),
 ]
 
 
-@pytest.mark.parametrize("killer", UNDO_POINTS, ids=lambda k: "-".join(k))
-def test_killed_during_undo(world: World, killer: tuple[str, str, str]) -> None:
-    before = world.harness()
-    proposal = _waiting(world)
-    approved = world.run("approve", proposal, "--as", "ann", "--json")
-    assert approved.code == 0, approved.err
-    release = approved.json["release"]["id"]
-    died = world.run("undo", release, "--json", killer=killer)
-    _killed(died.code, died.err)
+@pytest.mark.parametrize("killer", UNDO_POINTS, ids="-".join)
+def test_killed_during_undo(applied: Applied, killer: tuple[str, str, str]) -> None:
+    world = applied.world
+    _killed(world.run("undo", applied.release, "--json", killer=killer))
     resumed = world.run("resume", "--json")
     assert resumed.code == 0, resumed.err
-    assert world.harness() == before
-    again = world.run("undo", release, "--json")
-    assert again.code == 0, again.err
-    assert again.json["release"]["undoes"] == release
-    assert world.run("audit", "verify", "--json").json["ok"]
-    assert len(world.run("status", "--json").json["releases"]) == 2
+    assert world.harness() == applied.before
+    with world.looking() as ledger:
+        assert [r.undoes for r in ledger.effects.releases()] == [None, applied.release]
+        assert ledger.audit.verify().ok
+
+
+def test_a_waiting_card_outlives_a_kill_while_it_waits(waiting: Waiting) -> None:
+    """The process at the prompt holds nothing: what it showed is what the next one shows."""
+    world = waiting.world
+    with world.looking() as ledger:
+        shown = ledger.proposals.latest(waiting.proposal).proposal.hash
+    card = world.run("card", waiting.proposal, "--json")
+    assert card.json["proposal_hash"] == shown

@@ -5,7 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import yaml
 
 from graph.cli.project import settings_text
+from memory.ledger import Ledger, open_ledger
 from memory.workspace import register
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -66,6 +68,19 @@ class World:
         )  # fmt: skip
         return Finished(code=done.returncode, out=done.stdout, err=done.stderr)
 
+    def ledger(self) -> Ledger:
+        """The ledger as it is now; the caller closes it."""
+        return open_ledger(self.root / ".tracemend" / "ledger.sqlite", PROJECT)
+
+    @contextmanager
+    def looking(self) -> Iterator[Ledger]:
+        """The ledger for a look, closed afterwards."""
+        ledger = self.ledger()
+        try:
+            yield ledger
+        finally:
+            ledger.close()
+
     def harness(self) -> dict[str, bytes]:
         """Every byte of the harness."""
         files = [*self.root.glob("instructions/*.md"), *self.root.glob("skills/**/*")]
@@ -113,7 +128,8 @@ def build_world(root: Path, *, requests: int, sealed: int | None = SEALED) -> Wo
 
 
 def copy_world(world: World, root: Path) -> World:
-    """The same repository elsewhere, with an installation of its own."""
+    """The same repository elsewhere, with what its installation holds, entered as itself."""
     shutil.copytree(world.root, root)
+    (root / ".tracemend" / "projects.yaml").unlink(missing_ok=True)
     register(root / ".tracemend", PROJECT, root)
     return World(root=root)

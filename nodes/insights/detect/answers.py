@@ -76,7 +76,7 @@ def _content(value: Json) -> str:
 
 def parsed(text: str) -> Json:
     """The text as a JSON object or list, else None."""
-    if not text.lstrip()[:1] in ("{", "["):
+    if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
         value: Json = orjson.loads(text)

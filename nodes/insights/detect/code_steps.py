@@ -1,4 +1,4 @@
-"""Agents that write code: the step that ran the code is red, the model call that wrote it failed."""
+"""Agents that write code: the step that ran it is red, the model call that wrote it failed."""
 
 import re
 from dataclasses import replace

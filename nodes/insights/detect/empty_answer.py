@@ -82,7 +82,7 @@ def empty_answer(view: View) -> Fault | None:
 
 
 def _silent(call: Span) -> bool:
-    if not call.messages_out or call.id in () or call.status == "error":
+    if not call.messages_out or call.status == "error":
         return False
     said = call.messages_out[-1]
     return not said.content.strip() and not said.tool_calls and call.output is not None

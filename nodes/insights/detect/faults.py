@@ -75,7 +75,7 @@ def fault_of(view: View, span: Span, scans: Scans) -> Fault | None:
     return None
 
 
-def make_fault(  # noqa: PLR0913  # a record's fields, all by name
+def make_fault(
     view: View,
     span: Span,
     message: str,

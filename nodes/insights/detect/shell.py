@@ -9,7 +9,7 @@ from nodes.insights.detect.words import exit_code
 COMMAND_KEYS = ("command", "cmd", "script", "code")
 ANSWERS_BY_EXIT_ONE = frozenset(
     {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "diff", "cmp", "comm", "test", "[",
-     "[[", "pgrep", "which", "expr", "false", "ls-files", "cmp"}
+     "[[", "pgrep", "which", "expr", "false", "ls-files"}
 )  # fmt: skip
 """POSIX: 1 means no match, different, or false; 2 and above is a failure."""
 

@@ -1,4 +1,4 @@
-"""A run that did not come to its end: never closed, out of steps, or cut off by the model's limit."""
+"""A run that did not come to its end: never closed, out of steps, or cut off by a limit."""
 
 from collections.abc import Iterator
 

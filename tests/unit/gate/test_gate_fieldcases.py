@@ -3,9 +3,10 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import cast
 
 import pytest
+from typing_extensions import TypedDict
 
 from contracts.gate import Block, Case, CaseId, GatePlan, Graded, PlannedCase, RunResult
 from contracts.harness import Observation, Revision

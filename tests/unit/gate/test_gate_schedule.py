@@ -29,8 +29,8 @@ def idle(todo: BlockToRun) -> Block:
 def test_a_good_edit_is_accepted_with_fewer_runs_than_planned() -> None:
     finished, stored = drive(designed(5, 64), good)
     assert finished.report.verdict == "accept"
-    # One round of five wins shows L1 only at round two; 40 clean sealed cases show L2 and K.
-    assert (len(stored), finished.report.runs) == (50, 100)
+    # After four rounds even five losses would leave L1 held; 40 clean sealed cases show L2 and K.
+    assert (len(stored), finished.report.runs) == (20 + 40, 120)
     assert finished.report.planned_runs == 178
 
 
@@ -78,6 +78,19 @@ def test_harm_is_rejected_at_the_first_look() -> None:
     finished, stored = drive(plan, harmful)
     assert finished.report.verdict == "reject"
     assert sum(b.phase == "sealed" for b in stored) == 40
+
+
+def test_a_cost_shown_to_be_too_high_is_rejected_at_the_first_look() -> None:
+    plan = designed(5, 64)
+
+    def dear(todo: BlockToRun) -> Block:
+        return block(todo, "pass", "pass", cost_c=0.02) if todo.phase == "sealed" else good(todo)
+
+    finished, stored = drive(plan, dear)
+    assert finished.report.verdict == "reject"
+    assert finished.report.reason.startswith("cost above what is allowed (ratio 2.00")
+    assert finished.report.notes == ("Sealed cases stopped after 40: cost shown to be too high.",)
+    assert sum(b.phase == "sealed" for b in stored) == plan.looks[0][0]
 
 
 def test_a_claim_shown_at_a_look_stays_shown() -> None:
