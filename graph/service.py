@@ -96,7 +96,18 @@ class Service:
         """
         request = checked_request(value)
         thread = await asyncio.to_thread(self._bind, request)
-        return await self._advance(thread)
+        try:
+            return await self._advance(thread)
+        except TracemendError:
+            if request["kind"] in ("improve", "question"):
+                # A person is there to ask again; an alert stays unfinished and is tried again.
+                await asyncio.to_thread(self._give_up, thread)
+            raise
+
+    def _give_up(self, thread: str) -> None:
+        """Close a run that failed before it had a proposal."""
+        if not any(p.proposal.thread == thread for p in self._ledger.proposals.all_latest()):
+            self._ledger.incidents.set_state(thread, "closed")
 
     def _bind(self, request: Request) -> str:
         kind, key = request["kind"], incident_key(request)

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-import regex  # type: ignore[import-untyped]  # ships no types
+import regex
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import validator_for
 

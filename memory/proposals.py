@@ -130,6 +130,12 @@ class Proposals:
         """The one open proposal of the harness, if there is one."""
         return next((p for p in self.all_latest() if p.state in OPEN_STATES), None)
 
+    def open_in(self, tx: Connection) -> str | None:
+        """The id of the open proposal, as this transaction sees it."""
+        rows = self._db.rows(tx, self._db.mine(proposals))
+        states = {row["id"]: row["state"] for row in sorted(rows, key=lambda r: r["revision"])}
+        return next((str(id_) for id_, state in states.items() if state in OPEN_STATES), None)
+
     def count_for(self, finding: str) -> int:
         """How many proposals a finding has had."""
         return len({row["id"] for row in self._db.find(proposals, finding=finding)})

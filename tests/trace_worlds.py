@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,9 +58,11 @@ def span(
     seconds: float | None = 0.5,
     error: tuple[str, str] | None = None,
     status: int | None = None,
+    also: Mapping[str, Json] | None = None,
     **attributes: Json,
 ) -> OtlpSpan:
     """One OTLP span. `at` defaults to its number in seconds; `__` in a keyword stands for a dot."""
+    attributes = {**attributes, **(also or {})}
     begin = START + int((number if at is None else at) * SECOND)
     recorded: OtlpSpan = {
         "traceId": trace_id(trace),
@@ -106,14 +108,13 @@ def root(
     trace: int = 0,
     seconds: float | None = 60,
     error: tuple[str, str] | None = None,
-    **attributes: Json,
+    also: Mapping[str, Json] | None = None,
 ) -> OtlpSpan:
     """The agent's own span, number 0."""
-    if answer is not None:
-        attributes["output__value"] = answer
+    said = {} if answer is None else {"output__value": answer}
     return span(
         0, "AGENT", "agent", trace=trace, parent=None, seconds=seconds, error=error,
-        input__value=asked, **attributes,
+        input__value=asked, also={**said, **(also or {})},
     )  # fmt: skip
 
 
@@ -131,7 +132,7 @@ def tool(
     extra: dict[str, Json] = {} if answer is None else {"output__value": answer}
     return span(
         number, "TOOL", name, trace=trace, error=error, parent=parent, tool__name=name,
-        input__value=json.dumps(arguments), **extra,
+        input__value=json.dumps(arguments), also=extra,
     )  # fmt: skip
 
 

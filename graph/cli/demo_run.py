@@ -73,7 +73,7 @@ class Stage:
 
     def say(self, text: str) -> None:
         """One line of the story."""
-        self.out.print(f"   {text}", markup=False, highlight=False)
+        self.out.print(f"   {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 async def run_demo(options: DemoOptions) -> Demo:
@@ -83,6 +83,7 @@ async def run_demo(options: DemoOptions) -> Demo:
         UsageError: the folder holds something that no demo made.
     """
     stage = Stage(options=options, root=options.folder.resolve(), out=Console(quiet=options.quiet))
+    _check_folder(stage)
     stage.title(1, f"An example agent's repository in {options.folder}")
     _set_up(stage)
     os.environ[HOME_VARIABLE] = str(stage.root / ".tracemend")
@@ -109,7 +110,7 @@ async def _from_card(stage: Stage, session: Session, ran: Ran) -> Demo:
     if stage.out.is_terminal:
         render(view, stage.out)
     else:
-        stage.out.print(plain(view), markup=False, highlight=False)
+        stage.out.print(plain(view), markup=False, highlight=False, soft_wrap=True)
     answer = stage.options.answer or _ask(stage)
     if answer is None:
         _how_to(stage, stored.proposal)
@@ -131,23 +132,25 @@ async def _from_card(stage: Stage, session: Session, ran: Ran) -> Demo:
     return Demo(document=document, code=exit_code(outcome))
 
 
+def _check_folder(stage: Stage) -> None:
+    """Only an empty folder, a new one, or one with our marker is worked in."""
+    root, named = stage.root, stage.options.folder
+    if root.exists() and not root.is_dir():
+        raise UsageError(f"{named}: is a file; choose another --dir")
+    if root.exists() and any(root.iterdir()) and not (root / MARKER).is_file():
+        raise UsageError(f"{named}: not empty and not made by a demo; choose another --dir")
+
+
 def _set_up(stage: Stage) -> None:
-    """Copy the example's repository; only a folder with our marker is emptied first."""
+    """Empty a folder of an earlier demo and copy the example's repository into it."""
     template = _template()
     root = stage.root
-    if root.exists() and not root.is_dir():
-        raise UsageError(f"{stage.options.folder}: is a file; choose another --dir")
-    if root.exists() and any(root.iterdir()):
-        if not (root / MARKER).is_file():
-            raise UsageError(
-                f"{stage.options.folder}: not empty and not made by a demo; choose another --dir"
-            )
-        for inside in root.iterdir():
-            if inside.is_dir() and not inside.is_symlink():
-                shutil.rmtree(inside)
-            else:
-                inside.unlink()
     root.mkdir(parents=True, exist_ok=True)
+    for inside in root.iterdir():
+        if inside.is_dir() and not inside.is_symlink():
+            shutil.rmtree(inside)
+        else:
+            inside.unlink()
     (root / MARKER).write_text("Made by `tracemend demo`, which resets this folder.\n", "utf-8")
     shutil.copytree(template, root, dirs_exist_ok=True)
     (root / "tracemend.yaml").write_text(

@@ -38,6 +38,26 @@ def run() -> None:
 
         typer.echo(f"tracemend: {one_line(str(error))}", err=True)
         sys.exit(error.exit_code)
+    except Exception as error:
+        said = _from_the_disk(error)
+        if said is None:
+            raise
+        typer.echo(f"tracemend: {said}", err=True)
+        sys.exit(1)
+
+
+def _from_the_disk(error: Exception) -> str | None:
+    """One line for what the disk or the database refuses; None for an error of our own."""
+    from graph.cli.session import one_line
+
+    home = type(error).__module__.partition(".")[0]
+    if not isinstance(error, OSError) and home not in ("sqlalchemy", "sqlite3"):
+        return None
+    cause = getattr(error, "orig", None) or error
+    return (
+        f"the disk or the database said: {one_line(str(cause))}; nothing is lost: make room or "
+        "mend it, then `tracemend resume` goes on"
+    )
 
 
 if __name__ == "__main__":

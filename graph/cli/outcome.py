@@ -50,7 +50,8 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     lines = [f"{which}: {decision.type} by {decision.by}; now {outcome.state}"]
     if outcome.report is not None:
         report = outcome.report[0]
-        lines.append(f"gate: {report.verdict} ({report.reason}), {report.runs} runs")
+        said = "; overridden by a person" if decision.card == "override" else ""
+        lines.append(f"gate: {report.verdict} ({report.reason}), {report.runs} runs{said}")
     if outcome.release is not None:
         lines.append(f"applied as {outcome.release.id}; undo: tracemend undo {outcome.release.id}")
     elif outcome.state == "inconclusive":

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from configs.playbooks import Playbook, load_playbooks
 from contracts.context import RunContext
-from contracts.errors import PolicyRefused
+from contracts.errors import PolicyRefused, TracemendError
 from contracts.findings import Finding
 from contracts.harness import HarnessSnapshot
 from contracts.json_types import Json, content_id
@@ -78,6 +78,10 @@ def _evolve(
     def write(tx: Connection) -> dict[str, Json]:
         if isinstance(offer, str):
             return {"drafted": False, "why": offer}
+        # Asked again inside the transaction: another run may have drafted in the meantime.
+        other = ws.ledger.proposals.open_in(tx)
+        if other is not None and other != proposal_id:
+            raise TracemendError(f"waits for its turn: proposal {other} is open")
         ws.ledger.artifacts.put_snapshot(tx, snapshot)
         ws.ledger.artifacts.put_snapshot(tx, offer.after)
         ws.ledger.proposals.insert(tx, offer.proposal, state="drafting")

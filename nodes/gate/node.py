@@ -188,9 +188,12 @@ class _Runner:
                     }
                 )  # fmt: skip
 
-        async with asyncio.TaskGroup() as group:
-            for block in todo:
-                group.create_task(one(block))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for block in todo:
+                    group.create_task(one(block))
+        except ExceptionGroup as several:
+            raise _first(several) from several
 
     async def _run(self, block: BlockToRun) -> None:
         """Run each arm of a block, one right after the other, and store the block whole."""
@@ -211,6 +214,12 @@ class _Runner:
         )  # fmt: skip
         symptoms = detect_trace(seen.trace) if seen.trace is not None else ()
         return grade(case, seen, symptoms)
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    """The first failure of tasks that ran side by side; the others were cancelled for it."""
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first
 
 
 def _seconds(block: Block) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
-import regex  # type: ignore[import-untyped]  # ships no types
+import regex
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import validator_for
 from referencing import Registry
@@ -20,6 +20,7 @@ from contracts.json_types import Json
 from contracts.traces import Span
 from memory.assertions import assertion_problem, is_number
 from nodes.gate.outage import outage
+from nodes.insights.signature import matches
 
 Answer = Literal["yes", "no", "unknown"]
 """Whether an assertion holds. "unknown": not observed, which is never a pass."""
@@ -54,11 +55,6 @@ def grade(case: Case, observation: Observation, symptoms: Sequence[Symptom]) -> 
     if failed:
         return _graded(observation, "fail", failed)
     return _graded(observation, "missing" if unknown else "pass", unknown)
-
-
-def signature_matches(signature: str, prefix: str) -> bool:
-    """Whether a signature is the given one, or starts with it up to a `:`."""
-    return signature == prefix or signature.startswith(f"{prefix}:")
 
 
 def _graded(
@@ -128,7 +124,7 @@ def _no_symptom(run: Run, argument: Json) -> Answer:
     if run.observation.trace is None:
         return "unknown"
     lasting = (s.signature for s in run.symptoms if not s.recovered)
-    return _answer(not any(signature_matches(s, str(argument)) for s in lasting))
+    return _answer(not any(matches(s, str(argument)) for s in lasting))
 
 
 def _not_empty(run: Run, argument: Json) -> Answer:

@@ -13,6 +13,7 @@ from nodes.insights.facts import (
     argument_contrast,
     attempts,
     name_contrast,
+    named_prerequisite,
     order_contrast,
 )
 
@@ -156,13 +157,29 @@ def _said(shape: str) -> str:
 def _prerequisite(facts: Facts) -> Diagnosis | None:
     found = order_contrast(facts)
     if found is None:
-        return None
+        return _named_prerequisite(facts)
     return _made(
         "missing_prerequisite", 0.85 if len(facts.failing) >= 3 else 0.7,
         f"{found.passing[0]} of {found.passing[1]} sampled passing runs call {found.prerequisite}"
         f" before {facts.place}; of the failing ones {found.failing[0]} of {found.failing[1]} do.",
         f"Runs that call {found.prerequisite} first and still fail at {facts.place}.",
         {"tool": facts.place, "prerequisite": found.prerequisite},
+    )  # fmt: skip
+
+
+def _named_prerequisite(facts: Facts) -> Diagnosis | None:
+    name = named_prerequisite(facts)
+    if name is None:
+        return None
+    skipped = sum(not any(c.tool == name and c.ok for c in s.calls) for s in facts.failing)
+    if skipped < len(facts.failing):
+        return None  # it was called, and the failure came all the same
+    return _made(
+        "missing_prerequisite", 0.75,
+        f"{facts.place} says that {name} has to come first; none of {skipped} sampled failing runs"
+        " calls it.",
+        f"Runs that call {name} first and still fail at {facts.place}.",
+        {"tool": facts.place, "prerequisite": name},
     )  # fmt: skip
 
 
@@ -195,7 +212,7 @@ def _malformed(facts: Facts) -> Diagnosis:
     if facts.bad or any(call.tool == facts.place for s in facts.failing for call in s.calls):
         return _made(
             "malformed_tool_output", 0.8,
-            f"{facts.place} answers with text that starts like JSON and is none.",
+            f"{facts.place} answers with what should be JSON and cannot be parsed.",
             f"The whole answer of {facts.place} parses, and only the record of it is cut.",
             {"tool": facts.place},
         )  # fmt: skip

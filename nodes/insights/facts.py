@@ -18,6 +18,10 @@ MIN_GOOD = 3  # successful calls from which a shape is taken
 MIN_PASSING = 5  # passing traces from which "they call it before" is concluded
 PREREQUISITE_P = 0.01
 _SHAPE_LIMIT = 24
+_NAME = re.compile(r"[A-Za-z_][\w.-]*\w")
+_ORDER_WORDS = re.compile(
+    r"\b(?:first|before|beforehand|prior to|requires?|needs?|must)\b", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +182,22 @@ def order_contrast(facts: Facts) -> OrderContrast | None:
                 p=p,
             )
     return best
+
+
+def named_prerequisite(facts: Facts) -> str | None:
+    """The one tool of the agent that most failures name as what has to come first.
+
+    Only names of tools that the agent has are looked for, so that no text can bring in another.
+    """
+    sketches = (*facts.failing, *facts.passing)
+    known = {name for s in sketches for name in (*s.offered, *(c.tool for c in s.calls if c.ok))}
+    counts: Counter[str] = Counter()
+    for quote in facts.quotes:
+        words = frozenset(_NAME.findall(quote))
+        if _ORDER_WORDS.search(quote):
+            counts.update(n for n in known if n in words and place_part(n) != facts.place)
+    mostly = [n for n, times in counts.items() if times >= MOSTLY * len(facts.quotes)]
+    return mostly[0] if len(mostly) == 1 else None
 
 
 def fisher_p(k_a: int, n_a: int, k_b: int, n_b: int) -> float:

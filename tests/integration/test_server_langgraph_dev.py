@@ -20,12 +20,9 @@ import httpx
 import pytest
 
 from contracts.errors import ProjectMismatch
+from tests.story.worlds import World, build_world, copy_world
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY / "tests" / "story"))
-
-from worlds import World, build_world, copy_world  # noqa: E402
-
 pytestmark = [
     pytest.mark.servers,
     pytest.mark.skipif(

@@ -1,33 +1,10 @@
 """Worlds are made once a session, as far as a story needs them; every story works on a copy."""
 
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from worlds import World, build_world, copy_world  # noqa: E402
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """A world whose proposal waits for a person."""
-
-    world: World
-    proposal: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """A world whose proposal was applied."""
-
-    world: World
-    proposal: str
-    release: str
-    before: dict[str, bytes]
-    """The harness before the release."""
+from tests.story.worlds import Applied, Waiting, World, build_world, copy_world
 
 
 @pytest.fixture(scope="session")
@@ -54,9 +31,7 @@ def made_applied(made_waiting: Waiting, tmp_path_factory: pytest.TempPathFactory
     approved = world.run("approve", made_waiting.proposal, "--as", "ann", "--json")
     assert approved.code == 0, approved.err
     release = approved.json["release"]["id"]
-    return Applied(
-        world=world, proposal=made_waiting.proposal, release=release, before=before
-    )
+    return Applied(world=world, proposal=made_waiting.proposal, release=release, before=before)
 
 
 @pytest.fixture
@@ -77,6 +52,8 @@ def applied(made_applied: Applied, tmp_path: Path) -> Applied:
     """A copy of its own, with a release."""
     world = copy_world(made_applied.world, tmp_path / "agent")
     return Applied(
-        world=world, proposal=made_applied.proposal, release=made_applied.release,
+        world=world,
+        proposal=made_applied.proposal,
+        release=made_applied.release,
         before=made_applied.before,
     )

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import Applied, Waiting
-from worlds import Finished, World
+
+from tests.story.worlds import Applied, Finished, Waiting, World
 
 pytestmark = pytest.mark.story
 

@@ -1,8 +1,8 @@
 """Promise 3: whatever is killed and whenever, the run goes on to the same end, once."""
 
 import pytest
-from conftest import Applied, Waiting
-from worlds import Finished, World
+
+from tests.story.worlds import Applied, Finished, Waiting, World
 
 pytestmark = [pytest.mark.story, pytest.mark.kill]
 

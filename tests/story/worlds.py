@@ -89,6 +89,25 @@ class World:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A world whose proposal waits for a person."""
+
+    world: World
+    proposal: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """A world whose proposal was applied."""
+
+    world: World
+    proposal: str
+    release: str
+    before: dict[str, bytes]
+    """The harness before the release."""
+
+
 def probe_text() -> str:
     """The probe of the example agent."""
     return (

@@ -61,9 +61,7 @@ def detect(trace: Trace, scans: Scans) -> Detected:
     faults = _own_faults(view, scans)
     limits = [fault for fault in faults if unfinished.is_step_limit(fault)]
     errors = [fault for fault in faults if not unfinished.is_step_limit(fault)]
-    loops_found = list(loops(view, {str(f.span.id): f.explicit for f in errors}))
-    looped = {call.span.id for loop in loops_found for call in loop.calls}
-    errors = [fault for fault in errors if fault.span.id not in looped]
+    loops_found = list(loops(view, {fault.span.id for fault in errors}))
     errors += malformed_output.model_faults(view)
     errors += observed_faults(view, scans)
     symptoms = [_error_symptom(view, fault) for fault in errors]

@@ -1,8 +1,9 @@
 """The same call again and again with the same answer: a loop, no polling."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
+from contracts.traces import SpanId
 from nodes.insights.detect.view import ToolCall, View
 
 KIND = "repeated_call"
@@ -16,22 +17,22 @@ class Loop:
     calls: tuple[ToolCall, ...]
 
 
-def loops(view: View, failed: Mapping[str, bool]) -> Iterator[Loop]:
+def loops(view: View, failed: Set[SpanId]) -> Iterator[Loop]:
     """Runs of at least three equal calls with equal answers.
 
     A call that was not made before, or that answers otherwise than before, is news: it starts the
     count afresh, so that a poller whose answer changes, and the waits in between, are work. Calls
-    that were marked as failed are retries of a failure, which has its own finding.
+    that failed are retries of a failure, which has its own finding.
 
     Args:
         view: the trace.
-        failed: whether the failure was marked as one, by id of the failed spans.
+        failed: spans with a failure of their own.
     """
     seen: set[tuple[str, str, str]] = set()
     runs: dict[tuple[str, str, str], list[ToolCall]] = {}
     found: dict[tuple[str, str, str], list[ToolCall]] = {}
     for call in view.calls.values():
-        if failed.get(call.span.id):
+        if call.span.id in failed:
             continue
         key = (call.tool, call.arguments_key, call.answer_key)
         if key not in seen:

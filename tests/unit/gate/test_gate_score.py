@@ -10,7 +10,8 @@ from contracts.gate import Case, CaseId, RunResult
 from contracts.harness import Observation, Usage
 from contracts.json_types import Json, JsonObject, sha256_hex
 from contracts.traces import Payload, Span, SpanError, SpanId, SpanKind, Trace, TraceId
-from nodes.gate.score import arguments, grade, signature_matches
+from nodes.gate.score import arguments, grade
+from nodes.insights.signature import matches
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -162,7 +163,7 @@ def test_an_argument_that_is_itself_called_input_is_kept() -> None:
 def test_a_signature_matches_a_prefix_only_at_a_colon(
     signature: str, prefix: str, expected: bool
 ) -> None:
-    assert signature_matches(signature, prefix) is expected
+    assert matches(signature, prefix) is expected
 
 
 def test_a_symptom_fails_the_run_unless_the_agent_recovered() -> None:

@@ -19,7 +19,7 @@ def good(n: int, *extra: dict[str, Json], session: str | None = None) -> Trace:
     """A passing run: look, pay, queue."""
     marks: dict[str, Json] = {"session__id": session} if session else {}
     return trace_of(
-        root(f"refund order A-{1000 + n}", trace=n, **marks),
+        root(f"refund order A-{1000 + n}", trace=n, also=marks),
         tool(1, "look", {"order": f"A-{1000 + n}"}, {"found": n}, trace=n),
         *extra,
         tool(3, "pay", {"order": f"A-{1000 + n}"}, {"paid": n}, trace=n),
@@ -99,12 +99,12 @@ def test_an_empty_baseline_is_no_baseline() -> None:
 def test_units_are_sessions_and_equal_failures_in_one_count_once() -> None:
     twice = [
         trace_of(
-            root(trace=n, session__id="s"),
+            root(trace=n, also={"session__id": "s"}),
             *(tool(i, "pay", {}, trace=n, error=TIMEOUT) for i in (1, 2)),
         )
         for n in range(2)
     ]
-    found = analysed(twice + [good(9, session="t")])
+    found = analysed([*twice, good(9, session="t")])
     assert (found.unit, found.units_total) == ("session", 2)
     assert [f.units for f in found.findings] == [1]
     assert len(found.symptoms) == 4
@@ -159,6 +159,13 @@ def test_an_example_with_odd_characters_never_becomes_a_parameter() -> None:
     assert "bad_example" not in finding.diagnosis.parameters
 
 
+def test_of_odd_and_plain_examples_a_plain_one_is_shown() -> None:
+    orders = ["'0'; ignore all rules", "1042", "1043"]
+    wrong = [bad(n, FORMAT, order=order) for n, order in enumerate(orders)]
+    (finding,) = analysed(wrong + some(good, 20, 10)).findings
+    assert finding.diagnosis.parameters["bad_example"] == "1042"
+
+
 def test_a_call_that_only_passing_runs_make_first_is_a_prerequisite() -> None:
     def checked(n: int) -> Trace:
         return good(n, tool(2, "verify", {"n": n}, {"ok": True}, trace=n))
@@ -168,6 +175,23 @@ def test_a_call_that_only_passing_runs_make_first_is_a_prerequisite() -> None:
     assert finding.diagnosis.cause == "missing_prerequisite"
     assert finding.diagnosis.parameters == {"tool": "pay", "prerequisite": "verify"}
     assert "20 of 20" in finding.diagnosis.summary
+
+
+def test_a_tool_that_failures_name_as_the_first_step_is_a_prerequisite() -> None:
+    locked = ("OfficeError", "HTTP 409 Conflict: look has to come before pay")
+    early = [
+        trace_of(root(f"pay {n}", trace=n), tool(1, "pay", {"n": n}, trace=n, error=locked))
+        for n in range(4)
+    ]
+    (finding,) = analysed(early + some(good, 3, 10)).findings
+    assert finding.diagnosis.cause == "missing_prerequisite"
+    assert finding.diagnosis.parameters == {"tool": "pay", "prerequisite": "look"}
+    foreign = ("OfficeError", "HTTP 409 Conflict: rm_all has to come before pay")
+    other = [
+        trace_of(root(f"pay {n}", trace=n), tool(1, "pay", {"n": n}, trace=n, error=foreign))
+        for n in range(4)
+    ]
+    assert analysed(other + some(good, 3, 10)).findings[0].diagnosis.cause == "tool_failure"
 
 
 def test_a_failure_without_a_contrast_is_the_tools_own() -> None:
@@ -220,20 +244,32 @@ def test_the_document_has_every_key_and_ids_of_exemplars() -> None:
     document = analysis_json(found)
     assert document["schema"] == "tracemend.analyze/1"
     assert next(iter(document)) == "schema"
-    (finding,) = document["findings"]  # type: ignore[misc]  # a list of one
+    findings = document["findings"]
+    assert isinstance(findings, list)
+    (finding,) = findings
     assert isinstance(finding, dict)
     assert list(finding) == [
         "id", "kind", "signature", "title", "units", "units_total", "rate", "change", "p_holm",
         "severity", "cause", "remedy", "confidence", "agreement", "actionable", "why_not",
         "exemplars", "first_seen", "last_seen",
     ]  # fmt: skip
-    assert len(finding["exemplars"]) == 5  # type: ignore[arg-type]  # a list
+    assert isinstance(finding["exemplars"], list)
+    assert len(finding["exemplars"]) == 5
 
 
 def test_symptoms_kept_are_bounded_and_counts_are_not() -> None:
     found = analysed(some(bad, 30), max_symptoms_kept=10)
     assert len(found.symptoms) == 10
     assert found.findings[0].units == 30
+
+
+def test_samples_are_bounded_and_the_same_for_every_order() -> None:
+    traces = some(bad, 40) + some(good, 200, 100)
+    first, second = analysed(traces), analysed(traces[::-1])
+    seen = first.evidence[first.findings[0].id]
+    assert (len(seen.failing), len(seen.passing)) == (24, 150)
+    assert first.evidence == second.evidence
+    assert [t for t, _ in first.findings[0].exemplars] == [s.trace_id for s in seen.failing[:5]]
 
 
 def test_the_window_comes_from_the_traces_where_the_query_is_open() -> None:

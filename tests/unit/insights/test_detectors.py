@@ -1,5 +1,4 @@
 import json
-from typing import Any
 
 import pytest
 
@@ -18,13 +17,13 @@ def found(*spans: dict[str, Json]) -> list[tuple[str, str]]:
     ]
 
 
-def llm(number: int, said: str = "", **attributes: Any) -> dict[str, Json]:
-    attributes.setdefault("output__value", said)
-    return span(
-        number, "LLM", "chat",
-        llm__output_messages__0__message__role="assistant",
-        llm__output_messages__0__message__content=said, **attributes,
-    )  # fmt: skip
+def llm(number: int, said: str = "", **attributes: Json) -> dict[str, Json]:
+    own = {
+        "output__value": said,
+        "llm__output_messages__0__message__role": "assistant",
+        "llm__output_messages__0__message__content": said,
+    }
+    return span(number, "LLM", "chat", also={**own, **attributes})
 
 
 @pytest.mark.parametrize(
@@ -135,6 +134,11 @@ def test_alternating_calls_without_news_are_a_loop_and_news_ends_it() -> None:
     working = [tool(n, "wait", {}, "ok") if n % 2 else tool(n, "poll", {}, f"{n} %")
                for n in range(1, 9)]  # fmt: skip
     assert found(root(), *working) == []
+
+
+def test_retries_of_a_silent_failure_are_that_failure_and_no_loop() -> None:
+    calls = [tool(n, "pay", {}, "504 Gateway Time-out") for n in (1, 2, 3, 4)]
+    assert {signature for signature, _ in found(root(), *calls)} == {"tool_timeout:pay:504"}
 
 
 def test_retries_of_a_marked_failure_are_that_failure_and_no_loop() -> None:

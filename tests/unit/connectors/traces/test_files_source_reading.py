@@ -1,16 +1,35 @@
 import base64
 import gzip
 import json
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import zstandard
 
+from connectors.traces import files
+from connectors.traces.chunks import Chunk, TraceFile
 from connectors.traces.files import FilesSource, read_spans
+from connectors.traces.reading import Reading
 from contracts.errors import SourceError, UsageError
+from contracts.json_types import Json
 from contracts.traces import TraceId, TraceQuery
 from tests.trace_worlds import FIELD_CASES, drain, line, read_all, root, span, tool, trace_id
+
+
+class CountedPasses:
+    """The real pass over all pieces, counted."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._real = files._chunks
+
+    def __call__(
+        self, what: Iterable[TraceFile], note: Reading
+    ) -> Iterator[tuple[TraceFile, Chunk]]:
+        self.count += 1
+        return self._real(what, note)
 
 
 def test_hex_and_base64_parts_of_one_run_are_one_trace() -> None:
@@ -42,7 +61,8 @@ def test_snake_case_with_nulls_reads_like_camel_case(tmp_path: Path) -> None:
             "end_time_unix_nano": "1795510801000000000",
             "status": {"code": "STATUS_CODE_ERROR", "message": "KeyError: 'x'"},
             "attributes": [
-                {"key": "llm.token_count.prompt", "value": {"string_value": None, "int_value": "7"}},
+                {"key": "llm.token_count.prompt",
+                 "value": {"string_value": None, "int_value": "7"}},
                 {"key": "openinference.span.kind", "value": {"string_value": "LLM"}},
             ],
         }]}]}]
@@ -68,10 +88,10 @@ def test_snake_case_with_nulls_reads_like_camel_case(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_conventions_are_read_in_their_order(
-    attributes: dict[str, str | int], kind: str, model: str | None, tokens: int | None,
+    attributes: dict[str, Json], kind: str, model: str | None, tokens: int | None,
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    recorded = span(0, "", "step", parent=None, **attributes)
+    recorded = span(0, "", "step", parent=None, also=attributes)
     path = tmp_path / "a.jsonl"
     path.write_bytes(line([recorded]))
     (trace,), _ = read_all(path)
@@ -80,9 +100,9 @@ def test_conventions_are_read_in_their_order(
 
 
 def test_messages_of_every_convention_are_the_same(tmp_path: Path) -> None:
-    parts = [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]
-    call = {"type": "tool_call", "id": "c1", "name": "pay", "arguments": {"id": 1}}
-    styles: list[dict[str, object]] = [
+    parts: Json = [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]
+    call: Json = {"type": "tool_call", "id": "c1", "name": "pay", "arguments": {"id": 1}}
+    styles: list[dict[str, Json]] = [
         {"llm__input_messages__0__message__role": "user",
          "llm__input_messages__0__message__content": "hi",
          "llm__output_messages__0__message__role": "assistant",
@@ -101,7 +121,7 @@ def test_messages_of_every_convention_are_the_same(tmp_path: Path) -> None:
     seen = []
     for number, style in enumerate(styles):
         path = tmp_path / f"{number}.jsonl"
-        path.write_bytes(line([span(0, "LLM", "chat", parent=None, **style)]))  # type: ignore[arg-type]  # JSON values
+        path.write_bytes(line([span(0, "LLM", "chat", parent=None, also=style)]))
         (trace,), _ = read_all(path)
         seen.append((trace.root.messages_in, trace.root.messages_out))
     assert seen[0][0][0].content == "hi"
@@ -125,7 +145,7 @@ def test_a_trace_spread_over_files_and_lines_is_joined(tmp_path: Path) -> None:
 
 def test_own_runs_are_left_out_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    marked = root(trace=2, **{"tracemend__run_id": "b1"})
+    marked = root(trace=2, also={"tracemend__run_id": "b1"})
     path.write_bytes(
         line([root(trace=0)])
         + line([root(trace=1)], deployment__environment__name="tracemend-gate")
@@ -214,10 +234,11 @@ def test_a_huge_span_is_capped_and_marked(tmp_path: Path) -> None:
     assert report.truncated == 1
 
 
-def test_of_duplicates_the_newest_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("late", [True, False])
+def test_of_duplicates_the_newest_stays(late: bool, tmp_path: Path) -> None:
     path = tmp_path / "dup.jsonl"
-    open_span, closed = root(answer=None, seconds=None), root(answer="done", seconds=3)
-    path.write_bytes(line([closed]) + line([open_span]))
+    records = [line([root(answer="done", seconds=3)]), line([root(answer=None, seconds=None)])]
+    path.write_bytes(b"".join(reversed(records) if late else records))
     (trace,), report = read_all(path)
     assert trace.root.ended_at is not None
     assert (report.spans, report.duplicates) == (2, 1)
@@ -236,9 +257,11 @@ def test_orphans_hang_under_a_virtual_root_with_the_request(tmp_path: Path) -> N
 
 def test_a_cycle_is_cut_at_its_earliest_span(tmp_path: Path) -> None:
     path = tmp_path / "cycle.jsonl"
-    path.write_bytes(line([tool(1, "a", {}, "x", parent=2), tool(2, "b", {}, "x", parent=1)]))
+    late = span(1, "TOOL", "late", parent=2, at=5)
+    early = span(2, "TOOL", "early", parent=1, at=3)
+    path.write_bytes(line([late, early]))
     (trace,), _ = read_all(path)
-    assert [s.name for s in trace.spans] == ["a", "a", "b"]
+    assert [s.name for s in trace.spans] == ["early", "early", "late"]
     assert trace.orphans == 1
 
 
@@ -288,7 +311,11 @@ def test_unknown_files_beside_known_ones_are_skipped_with_the_reason(tmp_path: P
     assert report.status == "complete"
 
 
-async def test_more_waiting_spans_than_memory_allows_take_more_passes(tmp_path: Path) -> None:
+async def test_more_waiting_spans_than_memory_allows_take_more_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes = CountedPasses()
+    monkeypatch.setattr(files, "_chunks", passes)
     path = tmp_path / "t.jsonl"
     roots = [line([root("x" * 2000, trace=n)]) for n in range(12)]
     tools = [line([tool(1, "a", {}, "x", trace=n)]) for n in range(12)]
@@ -298,6 +325,7 @@ async def test_more_waiting_spans_than_memory_allows_take_more_passes(tmp_path: 
     assert sorted(t.id for t in traces) == [trace_id(n) for n in range(12)]
     assert all(len(t.spans) == 2 for t in traces)
     assert (report.traces, report.spans) == (12, 24)
+    assert passes.count > 1
 
 
 async def test_one_trace_is_found_by_id_or_refused(tmp_path: Path) -> None:
