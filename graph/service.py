@@ -114,9 +114,7 @@ class Service:
         if kind == "question":
             key = uuid4().hex
         elif kind == "improve":
-            finding = request.get("finding") or "next"
-            count = self._ledger.proposals.count_for(finding)
-            key = f"{finding}:{count if request.get('finding') else uuid4().hex}"
+            key = self._improve_key(request.get("finding"))
         thread = thread_for(self._ws.project, kind, key)
         body = cast("JsonObject", request)
         if kind == "alert":
@@ -126,6 +124,18 @@ class Service:
             )
         self._ledger.incidents.open(thread, kind=kind, key=key, request=body)
         return thread
+
+    def _improve_key(self, finding: str | None) -> str:
+        """The finding, how many proposals it has had, and how many runs ended without one."""
+        if finding is None:
+            return f"next:{uuid4().hex}"
+        key = f"{finding}:{self._ledger.proposals.count_for(finding)}"
+        ended = 0
+        while self._ledger.incidents.closed(
+            thread_for(self._ws.project, "improve", f"{key}:{ended}")
+        ):
+            ended += 1
+        return f"{key}:{ended}"
 
     async def _advance(self, thread: str) -> Ran:
         """Drive a run until it waits for a person or ends."""

@@ -28,6 +28,7 @@ class LoopState(LoopInput):
     proposal: NotRequired[str]
     card: NotRequired[CardKind]
     planned: NotRequired[bool]
+    revision: NotRequired[int]
     answer: NotRequired[dict[str, Json] | None]
     answer_problem: NotRequired[str | None]
     gate_runs: NotRequired[int]

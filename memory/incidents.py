@@ -72,6 +72,11 @@ class Incidents:
             request=row["request"], state=row["state"],
         )  # fmt: skip
 
+    def closed(self, thread: str) -> bool:
+        """Whether there is such a run and it ended."""
+        row = self._db.first(incidents, thread=thread)
+        return row is not None and row["state"] == "closed"
+
     def unfinished(self) -> list[Incident]:
         """Runs that are not closed, oldest first."""
         with self._db.read() as tx:

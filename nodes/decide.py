@@ -43,6 +43,7 @@ class DecideReads(TypedDict):
 
     proposal: str
     card: CardKind
+    revision: int
     answer: NotRequired[dict[str, Json] | None]
     answer_problem: NotRequired[str | None]
 
@@ -257,13 +258,17 @@ def expire(ws: Workspace, stored: StoredProposal, card: CardKind) -> Entered:
 async def decide(state: DecideReads, runtime: Runtime[RunContext]) -> DecideWrites:
     """Enter the answer unless our own door did before resuming.
 
-    Reads `proposal`, `card`, `answer`, `answer_problem`; writes the ledger and `answer_problem`.
+    Reads `proposal`, `revision`, `card`, `answer`, `answer_problem`; writes the ledger and `answer_problem`.
     """
     ws = await open_workspace(runtime)
     answer = state.get("answer")
     if answer is None:
         return {"answer": None, "answer_problem": state.get("answer_problem")}
     stored = await asyncio.to_thread(ws.ledger.proposals.latest, state["proposal"])
+    if stored.proposal.revision != state["revision"]:
+        # A door of ours entered an edit, which made the next revision: nothing is left to enter,
+        # and an answer to this card must never decide on that one.
+        return {"answer": None, "answer_problem": None}
     user = runtime.server_info.user if runtime.server_info is not None else None
     signed_in = user is not None and user.is_authenticated
     person = Person(

@@ -32,6 +32,8 @@ class PlanWrites(TypedDict):
 
     planned: bool
     card: CardKind
+    revision: int
+    """Which revision the card shows; what a person sees stays that, whatever comes after."""
 
 
 async def plan(state: PlanReads, runtime: Runtime[RunContext]) -> PlanWrites:
@@ -71,7 +73,7 @@ def _plan_revision(ws: Workspace, thread: str, proposal: Proposal) -> PlanWrites
     def write(tx: Connection) -> dict[str, Json]:
         ws.ledger.proposals.freeze(tx, frozen)
         ws.ledger.proposals.put_card(tx, card)
-        return {"planned": True, "card": "approve"}
+        return {"planned": True, "card": "approve", "revision": frozen.revision}
 
     return cast("PlanWrites", ws.ledger.steps.once(thread, step, write))
 
@@ -89,10 +91,11 @@ def _plan_again(ws: Workspace, thread: str, proposal: Proposal) -> PlanWrites:
 def _refuse(ws: Workspace, thread: str, step: str, proposal: Proposal, reason: str) -> PlanWrites:
     def write(tx: Connection) -> dict[str, Json]:
         ws.ledger.proposals.set_state(tx, proposal, "invalid")
-        return {"planned": False, "card": "approve", "reason": reason}
+        which: dict[str, Json] = {"card": "approve", "revision": proposal.revision}
+        return {"planned": False, "reason": reason, **which}
 
     done = ws.ledger.steps.once(thread, step, write)
-    return {"planned": bool(done["planned"]), "card": "approve"}
+    return {"planned": bool(done["planned"]), "card": "approve", "revision": proposal.revision}
 
 
 def _show(ws: Workspace, thread: str, stored: StoredProposal, kind: CardKind) -> PlanWrites:
@@ -104,7 +107,7 @@ def _show(ws: Workspace, thread: str, stored: StoredProposal, kind: CardKind) ->
 
     def write(tx: Connection) -> dict[str, Json]:
         ws.ledger.proposals.put_card(tx, card)
-        return {"planned": True, "card": kind}
+        return {"planned": True, "card": kind, "revision": stored.proposal.revision}
 
     return cast("PlanWrites", ws.ledger.steps.once(thread, step, write))
 

@@ -21,6 +21,7 @@ class ReviewReads(TypedDict):
 
     proposal: str
     card: CardKind
+    revision: int
     answer_problem: NotRequired[str | None]
 
 
@@ -34,13 +35,12 @@ class ReviewWrites(TypedDict):
 async def review(state: ReviewReads, runtime: Runtime[RunContext]) -> ReviewWrites:
     """Show the card and wait.
 
-    Reads `proposal`, `card`, `answer_problem`; writes `answer`, `answer_problem`. A bad answer
+    Reads `proposal`, `revision`, `card`, `answer_problem`; writes `answer`, `answer_problem`. A bad answer
     comes back as data: an exception would hide the thread from the inboxes of some servers, and a
     saved bad answer would be replayed for ever.
     """
     ws = await open_workspace(runtime)
-    stored = await asyncio.to_thread(ws.ledger.proposals.latest, state["proposal"])
-    revision = stored.proposal.revision
+    revision = state["revision"]
     card = await asyncio.to_thread(
         ws.ledger.proposals.card, state["proposal"], revision, state["card"]
     )

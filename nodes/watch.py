@@ -87,7 +87,8 @@ def counted(before: Finding, after: Finding | None, units_after: int, unit: str)
 
 
 def _side(failures: int, runs: int) -> dict[str, Json]:
-    low, middle, high = rate_interval(failures, runs)
+    """Counts with a rate and its interval; without a run there is no rate, and that is not zero."""
+    low, middle, high = rate_interval(failures, runs) if runs else (None, None, None)
     return {"failures": failures, "runs": runs, "rate": middle, "low": low, "high": high}
 
 

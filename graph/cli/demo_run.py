@@ -298,6 +298,8 @@ def _rate_line(side: str, counts: Json) -> str:
         raise TypeError(f"watch.{side}: not an object")
     low, high = counts["low"], counts["high"]
     share = f"{counts['failures']} of {counts['runs']}"
+    if counts["rate"] is None:
+        return f"{side:<7}{share:<11} no run, so no rate"
     return f"{side:<7}{share:<11} rate {counts['rate']:.3f} [{low:.3f}, {high:.3f}] (95 %)"
 
 
