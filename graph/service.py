@@ -59,6 +59,8 @@ class Outcome:
     changed: tuple[str, ...]
     report: tuple[GateReport, str] | None
     release: Release | None
+    refused: str | None = None
+    """Why the newest revision has no plan, when its plan was refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +271,13 @@ class Service:
             changed=changed or self._changed(decided),
             report=self._ledger.gate.report(decided.hash),
             release=self._ledger.effects.release_of(decided.hash),
+            refused=self._refused(stored.proposal),
         )  # fmt: skip
+
+    def _refused(self, proposal: Proposal) -> str | None:
+        done = self._ledger.steps.get(proposal.thread, f"plan:{proposal.revision}:approve") or {}
+        reason = done.get("reason")
+        return str(reason) if reason else None
 
     def _changed(self, proposal: Proposal) -> tuple[str, ...]:
         """What somebody changed between the yes and the write, when that stopped the write."""

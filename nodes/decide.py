@@ -258,7 +258,8 @@ def expire(ws: Workspace, stored: StoredProposal, card: CardKind) -> Entered:
 async def decide(state: DecideReads, runtime: Runtime[RunContext]) -> DecideWrites:
     """Enter the answer unless our own door did before resuming.
 
-    Reads `proposal`, `revision`, `card`, `answer`, `answer_problem`; writes the ledger and `answer_problem`.
+    Reads `proposal`, `revision`, `card`, `answer`, `answer_problem`; writes the ledger and
+    `answer_problem`.
     """
     ws = await open_workspace(runtime)
     answer = state.get("answer")

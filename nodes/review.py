@@ -35,9 +35,9 @@ class ReviewWrites(TypedDict):
 async def review(state: ReviewReads, runtime: Runtime[RunContext]) -> ReviewWrites:
     """Show the card and wait.
 
-    Reads `proposal`, `revision`, `card`, `answer_problem`; writes `answer`, `answer_problem`. A bad answer
-    comes back as data: an exception would hide the thread from the inboxes of some servers, and a
-    saved bad answer would be replayed for ever.
+    Reads `proposal`, `revision`, `card`, `answer_problem`; writes `answer`, `answer_problem`. A bad
+    answer comes back as data: an exception would hide the thread from the inboxes of some servers,
+    and a saved bad answer would be replayed for ever.
     """
     ws = await open_workspace(runtime)
     revision = state["revision"]

@@ -32,6 +32,14 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     """The same for a person."""
     proposal, decision = outcome.proposal, outcome.decision
     which = f"{proposal.id} r{proposal.revision}"
+    if outcome.changed and outcome.refused is not None:
+        return [
+            f"nothing was applied: {', '.join(outcome.changed)} changed since the proposal was "
+            "made",
+            f"{which} is made on the harness as it is now, but cannot be tested: "
+            f"{outcome.refused}; raise gate.uses, then `tracemend improve --finding "
+            f"{proposal.finding_id}`",
+        ]
     if outcome.changed:
         return [
             f"nothing was applied: {', '.join(outcome.changed)} changed since the proposal was "

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -184,7 +183,7 @@ def test_a_file_size_limit_loses_nothing(waiting: Waiting) -> None:
     """A full disk in the middle of the gate: one line, and the run goes on when there is room."""
     world, before = waiting.world, waiting.world.harness()
     ledger = world.root / ".tracemend" / "ledger.sqlite"
-    limit = os.stat(ledger).st_size + 200_000
+    limit = ledger.stat().st_size + 200_000
     done = subprocess.run(
         world.command("approve", waiting.proposal, "--as", "ann", "--json"), cwd=world.root,
         env=world.environ, capture_output=True, text=True, timeout=120, check=False,

@@ -15,7 +15,7 @@ def _killed(done: Finished) -> None:
 
 
 def _applied_once(world: World, before: dict[str, bytes]) -> None:
-    """One decision, one release, the harness at its after, the log whole; a resume finds no more."""
+    """One decision, one release, the harness at its after, the log whole."""
     with world.looking() as ledger:
         releases = ledger.effects.releases()
         assert len(releases) == 1

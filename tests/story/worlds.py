@@ -1,4 +1,4 @@
-"""Worlds for story tests: the example's repository with recorded traces, driven by real processes."""
+"""Worlds for story tests: the example's repository with recorded traces, and real processes."""
 
 import json
 import os
@@ -63,8 +63,8 @@ class World:
     ) -> Finished:
         """Run a command in the repository to its end."""
         done = subprocess.run(
-            self.command(*words, killer=killer), cwd=self.root, env={**self.environ, **(more or {})},
-            capture_output=True, text=True, timeout=240, check=False,
+            self.command(*words, killer=killer), cwd=self.root,
+            env={**self.environ, **(more or {})}, capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
         return Finished(code=done.returncode, out=done.stdout, err=done.stderr)
 
