@@ -231,15 +231,14 @@ def _others(stage: Stage, session: Session, top: Finding) -> None:
         if finding.id == top.id:
             state = "worked on now"
         elif finding.id in handed:
-            state = f"handed off: the fix belongs to the {finding.remedy}"
+            state = f"handed off: a fix belongs to the {finding.remedy}, not into text"
         elif finding.actionable:
             state = f"open: tracemend improve --finding {finding.id}"
         else:
-            state = f"left alone: {finding.why_not}"
-        stage.say(
-            f"{finding.signature:<42} {finding.units:>3} of {finding.units_total} "
-            f"{finding.change:<7} {state}"
-        )
+            state = f"left alone, {finding.why_not}"
+        seen = f"{finding.units:>3} of {finding.units_total} {finding.change:<7}"
+        stage.say(f"{seen} {finding.signature}")
+        stage.say(f"{'':<19}{state}")
 
 
 def _ask(stage: Stage) -> Literal["approve", "reject"] | None:

@@ -34,16 +34,11 @@ class Progress:
 
     def __init__(self, *, quiet: bool) -> None:
         self._console = Console(stderr=True, quiet=quiet, highlight=False)
-        self._bars = Bars(
-            TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(),
-            TimeElapsedColumn(), console=self._console, transient=True,
-            disable=quiet or not sys.stderr.isatty(),
-        )  # fmt: skip
-        self._tasks: dict[str, TaskID] = {}
+        self._alive = not quiet and sys.stderr.isatty()
+        self._bar: tuple[str, Bars, TaskID] | None = None
         self._said: set[str] = set()
 
     def __enter__(self) -> Self:
-        self._bars.start()
         return self
 
     def __exit__(
@@ -52,11 +47,18 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bars.stop()
+        self.clear()
+
+    def clear(self) -> None:
+        """Take the bar off the screen; whoever prints something else calls this first."""
+        if self._bar is not None:
+            self._bar[1].stop()
+            self._bar = None
 
     def say(self, line: str) -> None:
         """One line of the story."""
-        self._console.print(f"  {line}", markup=False)
+        self.clear()
+        self._console.print(f"   {line}", markup=False, soft_wrap=True)
 
     def event(self, event: JsonObject) -> None:
         """Show one event of a run: `{node}` when a node ended, `{step, done, of}` inside one."""
@@ -65,17 +67,28 @@ class Progress:
         if isinstance(step, str) and isinstance(done, int) and isinstance(of, int):
             self.count(step, done, of)
             return
+        self.clear()
         node = event.get("node")
         if isinstance(node, str) and node in _STORY and node not in self._said:
             self._said.add(node)
             self.say(f"{node:<10}{_STORY[node]}")
 
     def count(self, step: str, done: int, of: int) -> None:
-        """Move a bar; off a terminal, say a line at every quarter."""
-        if step not in self._tasks:
-            self._tasks[step] = self._bars.add_task(step, total=of)
-        self._bars.update(self._tasks[step], completed=done, total=of)
+        """Move the bar of a step; off a terminal, say a line at every quarter."""
         quarter = f"{step} {4 * done // max(of, 1)}"
-        if self._bars.disable and quarter not in self._said:
-            self._said.add(quarter)
-            self.say(f"{step}: {done}/{of}")
+        if not self._alive:
+            if quarter not in self._said:
+                self._said.add(quarter)
+                self.say(f"{step}: {done}/{of}")
+            return
+        if self._bar is None or self._bar[0] != step:
+            self.clear()
+            bars = Bars(
+                TextColumn("   {task.description}"), BarColumn(), MofNCompleteColumn(),
+                TimeElapsedColumn(), console=self._console, transient=True,
+            )  # fmt: skip
+            bars.start()
+            self._bar = (step, bars, bars.add_task(step, total=of))
+        self._bar[1].update(self._bar[2], completed=done, total=of)
+        if done >= of:
+            self.clear()
