@@ -1,0 +1,1 @@
+"""Speed, memory and error rates, measured as ratios within one run. Not part of the wheel."""
