@@ -19,6 +19,9 @@ import orjson
 
 from connectors.traces.files import FilesSource
 from contracts.traces import Trace, TraceQuery
+from examples.refund_agent.back_office import WEATHERS
+from examples.refund_agent.record import record
+from examples.refund_agent.requests import generate
 from nodes.insights.analyze import analyze
 from nodes.insights.detect.all import detect_trace
 
@@ -28,10 +31,6 @@ SIZES = (1, 4, 16)
 
 def record_own(folder: Path) -> Path:
     """A recording of the example agent: 150 runs."""
-    from examples.refund_agent.back_office import WEATHERS
-    from examples.refund_agent.record import record
-    from examples.refund_agent.requests import generate
-
     harness = Path(__file__).resolve().parents[1] / "examples" / "refund_agent" / "repo"
     out = folder / "own.otlp.jsonl"
     record(generate(150, 7), harness, out, weather=WEATHERS["stormy"], seed=7)
@@ -98,9 +97,8 @@ def main() -> None:
             bigger = Path(scratch) / f"x{size}.jsonl"
             spans = repeated(path, size, bigger)
             with context.Pool(1) as pool:
-                print(
-                    f"peak memory at {spans:>7} spans: {pool.apply(peak_mb, (str(bigger),)):.0f} MB"
-                )
+                peak = pool.apply(peak_mb, (str(bigger),))
+            print(f"peak memory at {spans:>7} spans: {peak:.0f} MB")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,13 @@ from contracts.context import RunContext
 from contracts.gate import Case, GatePlan
 from contracts.json_types import Json, sha256_hex
 from contracts.proposals import CardKind, Proposal
-from memory.cases import keep_apart, load_cases
+from memory.cases import fingerprint, keep_apart, load_cases
 from memory.families import assign_families
 from memory.proposals import StoredProposal
 from memory.workspace import Workspace, open_workspace, thread_of
+from nodes.evolution.change import added_text
 from nodes.gate.design import PlanRefused, design_plan
+from nodes.gate.leaks import leaked
 from nodes.showing import card_for
 
 
@@ -123,11 +125,12 @@ def _design(ws: Workspace, proposal: Proposal) -> tuple[GatePlan, tuple[str, ...
     # Families are drawn over both together, so that no sibling of a target stays sealed.
     loose = [replace(case, family="") for case in targets]
     cases, notes = keep_apart(assign_families((*loose, *filed)))
+    sealed, retired = _unleaked(ws, proposal, _tagged(cases, "sealed"))
     gate, probe = ws.settings.gate, ws.settings.probe
     return (
         design_plan(
             base=proposal.base_revision, candidate=proposal.candidate_revision,
-            targets=_tagged(cases, "target"), sealed=_tagged(cases, "sealed"),
+            targets=_tagged(cases, "target"), sealed=sealed,
             critical=_tagged(cases, "critical"), profile=gate.profile, margin=gate.margin,
             uses=gate.uses, use=ws.ledger.gate.uses() + 1,
             issue_use=ws.ledger.gate.issue_uses(proposal.finding_id) + 1,
@@ -135,8 +138,22 @@ def _design(ws: Workspace, proposal: Proposal) -> tuple[GatePlan, tuple[str, ...
             max_seconds=gate.max_seconds, deadline_s=probe.timeout_s if probe else 30.0,
             seed=seed_of(proposal), discordance=None,
         ),
-        notes,
+        (*notes, *retired),
     )  # fmt: skip
+
+
+def _unleaked(
+    ws: Workspace, proposal: Proposal, sealed: tuple[Case, ...]
+) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """Sealed cases whose text is not in the edit, and a note for each that is."""
+    base = ws.ledger.artifacts.snapshot(proposal.base_revision)
+    candidate = ws.ledger.artifacts.snapshot(proposal.candidate_revision)
+    gone = leaked(sealed, added_text(base, candidate))
+    notes = tuple(
+        f"a sealed case (fingerprint {fingerprint(case)[:12]}) is left out: its text is in the edit"
+        for case in gone
+    )
+    return tuple(case for case in sealed if case not in gone), notes
 
 
 def seed_of(proposal: Proposal) -> int:

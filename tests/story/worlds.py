@@ -64,7 +64,8 @@ class World:
         """Run a command in the repository to its end."""
         done = subprocess.run(
             self.command(*words, killer=killer), cwd=self.root,
-            env={**self.environ, **(more or {})}, capture_output=True, text=True, timeout=240, check=False,
+            env={**self.environ, **(more or {})}, capture_output=True, text=True, timeout=240,
+            check=False,
         )  # fmt: skip
         return Finished(code=done.returncode, out=done.stdout, err=done.stderr)
 
