@@ -276,7 +276,7 @@ class Service:
 
     def _refused(self, proposal: Proposal) -> str | None:
         done = self._ledger.steps.get(proposal.thread, f"plan:{proposal.revision}:approve") or {}
-        reason = done.get("reason")
+        reason = done.get("why")
         return str(reason) if reason else None
 
     def _changed(self, proposal: Proposal) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 from langgraph.runtime import Runtime
 from sqlalchemy import Connection
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from contracts.codec import to_json
 from contracts.context import RunContext
@@ -36,6 +36,8 @@ class PlanWrites(TypedDict):
     card: CardKind
     revision: int
     """Which revision the card shows; what a person sees stays that, whatever comes after."""
+    why: NotRequired[str | None]
+    """Why the plan was refused."""
 
 
 async def plan(state: PlanReads, runtime: Runtime[RunContext]) -> PlanWrites:
@@ -94,10 +96,9 @@ def _refuse(ws: Workspace, thread: str, step: str, proposal: Proposal, reason: s
     def write(tx: Connection) -> dict[str, Json]:
         ws.ledger.proposals.set_state(tx, proposal, "invalid")
         which: dict[str, Json] = {"card": "approve", "revision": proposal.revision}
-        return {"planned": False, "reason": reason, **which}
+        return {"planned": False, "why": reason, **which}
 
-    done = ws.ledger.steps.once(thread, step, write)
-    return {"planned": bool(done["planned"]), "card": "approve", "revision": proposal.revision}
+    return cast("PlanWrites", ws.ledger.steps.once(thread, step, write))
 
 
 def _show(ws: Workspace, thread: str, stored: StoredProposal, kind: CardKind) -> PlanWrites:

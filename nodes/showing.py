@@ -75,9 +75,22 @@ def _evidence(kept: JsonObject) -> list[EvidenceLine]:
     return [from_json(EvidenceLine, cast("JsonObject", line)) for line in listed]
 
 
+def _recalled(ws: Workspace, finding_id: str) -> list[TrailEntry]:
+    """What was tried before for this failure, and what became of it."""
+    signature = ws.ledger.knowledge.finding(finding_id).finding.signature
+    return [
+        TrailEntry(
+            at=lesson.at, who="memory",
+            what=f"tried before: {lesson.edit}: {lesson.decision}"
+            f"{f' ({lesson.reason})' if lesson.reason else ''}, outcome: {lesson.outcome}",
+        )
+        for lesson in ws.ledger.knowledge.lessons(signature)
+    ]  # fmt: skip
+
+
 def _trail(ws: Workspace, proposal: Proposal) -> list[TrailEntry]:
-    """Revisions and decisions so far, oldest first."""
-    entries: list[TrailEntry] = []
+    """Earlier tries, then revisions and decisions so far, oldest first."""
+    entries = _recalled(ws, proposal.finding_id)
     for stored in ws.ledger.proposals.revisions(proposal.id):
         one = stored.proposal
         entries.append(

@@ -285,3 +285,35 @@ async def test_the_state_that_travels_is_small_and_json(
         assert len(text) < 4000
         assert not any(dataclasses.is_dataclass(value) for value in standing.values.values())
         assert len(standing.pending) == 1
+
+
+async def test_what_was_tried_before_is_on_the_next_card(
+    applied: Applied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _set(applied.world, gate={"uses": 5})
+    async with _service(applied.world, monkeypatch) as (ws, service):
+        finding = ws.ledger.proposals.latest(applied.proposal).proposal.finding_id
+        await service.undo(applied.release, BOB)
+        assert applied.world.harness() == applied.before
+        assert ws.ledger.knowledge.finding(finding).state == "reopened"
+        ran = await service.start({"kind": "improve", "finding": finding})
+        assert ran.proposal is not None
+        assert ran.proposal != applied.proposal
+        card: Any = ws.ledger.proposals.card(ran.proposal, 1, "approve")
+        trail = [entry["what"] for entry in card.view["trail"]]
+        assert any("outcome: undone" in what for what in trail), trail
+        assert any("outcome: applied" in what for what in trail), trail
+
+
+async def test_a_spent_level_refuses_the_plan_and_says_so(
+    applied: Applied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The project allows one use: nothing honest can be claimed about this finding again."""
+    async with _service(applied.world, monkeypatch) as (ws, service):
+        finding = ws.ledger.proposals.latest(applied.proposal).proposal.finding_id
+        await service.undo(applied.release, BOB)
+        ran = await service.start({"kind": "improve", "finding": finding})
+        assert ran.proposal is not None
+        assert (ran.state, ran.waiting) == ("invalid", False)
+        done = ws.ledger.steps.get(ran.thread, "plan:1:approve") or {}
+        assert "level spent" in str(done["why"])
