@@ -2,11 +2,11 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Literal, NotRequired, cast
 
 from langgraph.runtime import Runtime
 from sqlalchemy import Connection
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from contracts.codec import to_json
 from contracts.context import RunContext
