@@ -1,9 +1,13 @@
 """What every test runs under: no vendor tracing, strict checkpoints, nothing of the developer's."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
+
+from memory import database
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 for name in ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "TRACEMEND_HOME"):
@@ -27,3 +31,20 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     monkeypatch.setenv("TRACEMEND_HOME", str(folder))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _engines_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Connections that the ledgers of a test pooled are closed with it."""
+    made: list[Engine] = []
+    create = database.create_engine
+
+    def tracked(url: str) -> Engine:
+        engine = create(url)
+        made.append(engine)
+        return engine
+
+    monkeypatch.setattr(database, "create_engine", tracked)
+    yield
+    for engine in made:
+        engine.dispose()

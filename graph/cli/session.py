@@ -71,10 +71,13 @@ async def open_session(project: str | None, *, quiet: bool) -> AsyncIterator[Ses
     home, slug = which_project(project)
     os.environ[HOME_VARIABLE] = str(home)  # the nodes find the same home by it
     ws = open_project(home, slug)
-    with Progress(quiet=quiet) as progress:
-        async with local_driver(home / "checkpoints.sqlite", ws.ledger) as driver:
-            service = Service(ws, driver, progress.event)
-            yield Session(ws=ws, service=service, progress=progress)
+    try:
+        with Progress(quiet=quiet) as progress:
+            async with local_driver(home / "checkpoints.sqlite", ws.ledger) as driver:
+                service = Service(ws, driver, progress.event)
+                yield Session(ws=ws, service=service, progress=progress)
+    finally:
+        ws.ledger.close()
 
 
 async def first_resume(session: Session) -> None:

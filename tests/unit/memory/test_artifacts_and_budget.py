@@ -1,5 +1,6 @@
 """Artifacts keep harness bytes exactly and mask texts; tokens are counted without a network."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ FILES = st.dictionaries(
 
 
 @pytest.fixture(scope="module")
-def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
-    return open_ledger(tmp_path_factory.mktemp("l") / "ledger.sqlite", "refunds")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
+    opened = open_ledger(tmp_path_factory.mktemp("l") / "ledger.sqlite", "refunds")
+    yield opened
+    opened.close()
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
