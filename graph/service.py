@@ -321,7 +321,7 @@ class Service:
         return Undone(release=done, first=True)
 
     async def _check_unchanged(self, release: Release) -> None:
-        now = await open_harness(self._ws).read()
+        now = await (await asyncio.to_thread(open_harness, self._ws)).read()
         if now.revision == release.after:
             return
         after = await asyncio.to_thread(self._ledger.artifacts.snapshot, release.after)

@@ -57,7 +57,7 @@ async def apply(state: ApplyReads, runtime: Runtime[RunContext]) -> ApplyWrites:
     """
     ws = await open_workspace(runtime)
     change = await asyncio.to_thread(_allowed, ws, state["proposal"])
-    harness = open_harness(ws)
+    harness = await asyncio.to_thread(open_harness, ws)
     effect = await asyncio.to_thread(_intend, ws, change, harness.target)
     if effect.state == "intended":
         lease = await _take(ws, harness.target)

@@ -151,7 +151,7 @@ async def enter(
 
 async def _moved(ws: Workspace, proposal: Proposal) -> tuple[str, ...]:
     """Harness paths that are not what the proposal was made on."""
-    now = await open_harness(ws).read()
+    now = await (await asyncio.to_thread(open_harness, ws)).read()
     if now.revision == proposal.base_revision:
         return ()
     base = await asyncio.to_thread(ws.ledger.artifacts.snapshot, proposal.base_revision)

@@ -87,7 +87,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         worker = cls(spawn)
         try:
             await asyncio.get_running_loop().subprocess_exec(
-                lambda: worker, *spawn.command, cwd=spawn.cwd, env=dict(spawn.env),
+                lambda: worker, *spawn.command, cwd=str(spawn.cwd), env=dict(spawn.env),
                 stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True,
             )  # fmt: skip
         except (OSError, ValueError) as error:

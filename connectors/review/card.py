@@ -331,7 +331,7 @@ def _rollback(kind: CardKind, proposal: Proposal, release: Release | None) -> tu
         Fact(label="base", text=f"revision {proposal.base_revision[:12]}; nothing changed so far"),
         Fact(
             label="undo",
-            text="tracemend undo RELEASE (its id is printed when it is applied) restores these bytes",
+            text="tracemend undo RELEASE restores these bytes; applying prints the release id",
         ),
         Fact(label="on harm", text="nothing is undone by itself: a card asks you first"),
     )

@@ -51,7 +51,7 @@ def ran_lines(ran: Ran) -> Iterator[str]:
         yield f"{ran.kind} {ran.thread}: {one_line(str(ran.problem))}"
         return
     if ran.proposal is not None and ran.state is not None:
-        why = f": {one_line(str(ran.values['why']))}" if ran.values.get('planned') is False else ""
+        why = f": {one_line(str(ran.values['why']))}" if ran.values.get("planned") is False else ""
         yield f"{ran.kind}: proposal {ran.proposal} is {ran.state}{why}"
         if ran.state == "waiting":
             yield f"  decide: tracemend approve {ran.proposal}"

@@ -54,7 +54,7 @@ async def evolution(state: EvolutionReads, runtime: Runtime[RunContext]) -> Evol
     After a base that moved the same operations are tried first, on the new base.
     """
     ws = await open_workspace(runtime)
-    snapshot = await open_harness(ws).read()
+    snapshot = await (await asyncio.to_thread(open_harness, ws)).read()
     return await asyncio.to_thread(_evolve, ws, thread_of(runtime), state["finding"], snapshot)
 
 

@@ -28,10 +28,11 @@ def _every_skin(shown: ReviewCard) -> dict[str, str]:
 
 def _nasty_card() -> ReviewCard:
     draft = edit(inserting("instructions/main.md", "## Tools", NASTY))
+    entry = TrailEntry(at=datetime(2026, 1, 1, tzinfo=UTC), who=NASTY, what=NASTY)
     quote = EvidenceLine(trace_id=NASTY, span_id=NASTY, quote=NASTY, link="https://ok.example/\x1b")
     return card(
         draft=draft, before=harness(main=MAIN), about=finding(title=NASTY, tool="t"),
-        evidence=[quote], trail=[TrailEntry(at=datetime(2026, 1, 1, tzinfo=UTC), who=NASTY, what=NASTY)],
+        evidence=[quote], trail=[entry],
     )  # fmt: skip
 
 

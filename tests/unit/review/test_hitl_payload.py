@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from connectors.review.card import ReviewCard
 from connectors.review.payload import ResumeAnswer, hitl_request
 from contracts.codec import from_json
+from contracts.proposals import CardKind
 from tests.card_worlds import RETRY, card
 
 TEXTS = {RETRY.path: RETRY.text}
@@ -35,7 +36,7 @@ def test_the_payload_carries_the_card_and_its_hash() -> None:
 
 
 @pytest.mark.parametrize("kind", ["override", "undo"])
-def test_a_second_card_cannot_be_edited(kind: Any) -> None:
+def test_a_second_card_cannot_be_edited(kind: CardKind) -> None:
     payload: Any = hitl_request(card(kind), TEXTS)
     assert payload["review_configs"][0]["allowed_decisions"] == ["approve", "reject"]
     assert not [k for k in payload["action_requests"][0]["args"] if k.startswith("text:")]

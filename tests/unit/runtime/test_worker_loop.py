@@ -145,3 +145,12 @@ def test_a_thread_that_hangs_does_not_hold_the_end_for_longer_than_its_deadline(
 def test_a_concurrency_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="concurrency: got 0, needs at least 1"):
         serve(sleeper, concurrency=0, stdin=io.StringIO(), stdout=io.StringIO())
+
+
+def test_what_the_agent_prints_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    def agent(request: RunRequest) -> RunAnswer:
+        print("thinking")  # noqa: T201  agents do
+        return RunAnswer(output=1)
+
+    assert len(answers(agent, run_line("a"))) == 2
+    assert capsys.readouterr() == ("", "thinking\n")

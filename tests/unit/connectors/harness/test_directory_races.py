@@ -234,6 +234,21 @@ async def test_an_edit_displaced_just_before_the_process_died_is_given_back(
     assert await harness.standing(before, after) == "foreign"
 
 
+async def test_two_edits_around_the_death_of_the_process_are_both_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = snapshot(a="a", b="b"), snapshot(a="A", b="B")
+    root, harness = build(tmp_path, before)
+    edit = Hand(atomic.exchange, lambda: (root / "a.md").write_text("one"))
+    monkeypatch.setattr(swap, "exchange", Hand(edit, cut, late=True))
+    with pytest.raises(Cut):
+        await harness.switch(effect_for(harness, before, after), before, after)
+    monkeypatch.undo()
+    (root / "b.md").write_text("two")
+    assert (await switch(harness, before, after)).switched
+    assert texts(root) == {"a": "one", "b": "two"}
+
+
 async def test_discarding_too_early_keeps_a_displaced_edit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
