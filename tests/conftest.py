@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
-
-from memory import database
+from sqlalchemy import Engine, create_engine
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 for name in ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "TRACEMEND_HOME"):
@@ -37,14 +35,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _engines_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Connections that the ledgers of a test pooled are closed with it."""
     made: list[Engine] = []
-    create = database.create_engine
 
     def tracked(url: str) -> Engine:
-        engine = create(url)
+        engine = create_engine(url)
         made.append(engine)
         return engine
 
-    monkeypatch.setattr(database, "create_engine", tracked)
+    monkeypatch.setattr("memory.database.create_engine", tracked)
     yield
     for engine in made:
         engine.dispose()

@@ -1,0 +1,1 @@
+"""Chat models by name: optional everywhere, needed nowhere."""
