@@ -203,9 +203,9 @@ def _count(text: str, char: str) -> int:
 def doubled_rules(
     before: HarnessSnapshot, after: HarnessSnapshot, changes: Sequence[TextChange]
 ) -> list[str]:
-    """Added rules that the harness states already: any in the same file, else half of them.
+    """Added rules that the harness states already: any in the same file, else most of them.
 
-    Half, since two skills may share a sentence such as what to do when all else fails.
+    Most, since two skills may share a sentence such as what to do when all else fails.
     """
     kept = {
         path: statements(decoded(after.files[path].data))
@@ -224,7 +224,7 @@ def doubled_rules(
         hits = [(s, path, twin) for s in added for path, twin in others if same_rule(s, twin)]
         inside = [hit for hit in hits if hit[1] == change.path]
         doubled = {rule.line for rule, _, _ in hits}
-        for rule, path, twin in inside or (hits if 2 * len(doubled) >= len(added) else []):
+        for rule, path, twin in inside or (hits if 2 * len(doubled) > len(added) else []):
             problems.append(
                 f"{change.path} line {rule.line} says what {path} line {twin.line} says"
             )
