@@ -15,6 +15,9 @@ from contracts.json_types import Json, JsonObject
 from contracts.proposals import CardKind, Proposal
 from memory.proposals import StoredCard, StoredProposal
 from memory.workspace import Workspace
+from nodes.decide import seats_needed
+
+PARTIAL = "the traces were read in part: counts and rates hold for what was read alone"
 
 KINDS: tuple[CardKind, ...] = ("undo", "override", "approve")
 """From the latest a proposal can have to the first."""
@@ -28,6 +31,7 @@ def card_for(ws: Workspace, stored: StoredProposal, kind: CardKind) -> StoredCar
     if kind == "undo":
         before, after = after, before
     now = ws.ledger.db.clock()
+    second = ws.settings.review.second_person
     expires_at = now + timedelta(days=ws.settings.review.expires_days)
     report = ws.ledger.gate.report(proposal.hash)
     evidence = ws.ledger.knowledge.evidence(proposal.finding_id)
@@ -41,6 +45,8 @@ def card_for(ws: Workspace, stored: StoredProposal, kind: CardKind) -> StoredCar
         release=ws.ledger.effects.release_of(proposal.hash),
         evidence=_evidence(evidence),
         unit="session" if evidence.get("unit") == "session" else "trace",
+        warnings=() if evidence.get("read", "complete") == "complete" else (PARTIAL,),
+        people=None if kind == "undo" else seats_needed(proposal.risk, second),
     )  # fmt: skip
     return StoredCard(
         proposal=proposal.id, revision=proposal.revision, kind=kind,

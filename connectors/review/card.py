@@ -121,6 +121,7 @@ def build_card(
     evidence: Sequence[EvidenceLine],
     unit: Literal["session", "trace"] = "trace",
     people: int | None = None,
+    warnings: Sequence[str] = (),
 ) -> ReviewCard:
     """The card of one proposal revision.
 
@@ -138,6 +139,7 @@ def build_card(
         release: what is to be undone.
         evidence: quotes of failing spans, and of one that did not fail.
         unit: what the finding counts.
+        warnings: what a person must know first, such as traces that were read in part.
         people: how many must approve; None: two where the risk is high, else one.
     """
     lines = total(diffs)
@@ -166,7 +168,7 @@ def build_card(
         files=tuple(map(_file_view, diffs)),
         lines_added=lines.added,
         lines_removed=lines.removed,
-        warnings=_warnings(diffs),
+        warnings=(*(one_line(warning, 300) for warning in warnings), *_warnings(diffs)),
         checks=tuple(map(_safe_check, proposal.checks)),
         gate_table=(
             report_table(plan, report) if report else plan_table(ahead) if ahead else None

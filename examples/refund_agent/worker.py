@@ -1,11 +1,12 @@
 """The agent as a worker of a probe: `python -m examples.refund_agent.worker`.
 
 Run it with the checkout as working directory or on `PYTHONPATH`. Environment:
-`REFUND_AGENT_WEATHER` is `stormy` (default) or `calm`; `REFUND_AGENT_MODEL` names a real chat
-model, such as `openai:gpt-5-mini`, in place of the offline one. Standard output belongs to the
-protocol: nothing else writes there.
+`REFUND_AGENT_WEATHER` is `stormy` (default) or `calm`; `--model NAME` or `REFUND_AGENT_MODEL` names
+a real chat model, such as `openai:gpt-5-mini`, in place of the offline one. Standard output belongs
+to the protocol: nothing else writes there.
 """
 
+import argparse
 import hashlib
 import os
 import sys
@@ -69,11 +70,14 @@ def answer(
 
 def main() -> None:
     """Serve until told to stop. One run at a time, since the instrumentation is one a process."""
+    parser = argparse.ArgumentParser(prog="python -m examples.refund_agent.worker")
+    parser.add_argument("--model", default=os.environ.get("REFUND_AGENT_MODEL") or None)
+    given = parser.parse_args()
     try:
         weather = weather_of(os.environ.get("REFUND_AGENT_WEATHER", "stormy"))
     except ValueError as error:
         sys.exit(str(error))
-    model = build_model(os.environ.get("REFUND_AGENT_MODEL") or None)
+    model = build_model(given.model)
     with (
         open_office(weather) as office,
         tempfile.TemporaryDirectory(prefix="refund-agent-") as folder,

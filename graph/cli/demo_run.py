@@ -11,9 +11,11 @@ from typing import Literal
 
 from rich.console import Console
 
-from connectors.review.terminal import plain, render
+from connectors.review.terminal import gate_table, plain, render
+from contracts.codec import from_json
 from contracts.errors import ConfigError, TracemendError, UsageError
 from contracts.findings import Finding
+from contracts.gate import GatePlan
 from contracts.json_types import Json, JsonObject
 from contracts.proposals import Proposal, Release
 from graph.cli.outcome import exit_code, outcome_lines
@@ -271,6 +273,7 @@ def _tell(stage: Stage, session: Session, outcome: Outcome) -> None:
     """The gate's table and what followed."""
     if outcome.report is not None:
         report = outcome.report[0]
+        stage.out.print(gate_table(report, from_json(GatePlan, outcome.proposal.plan)))
         for claim in report.claims:
             stage.say(f"{claim.name:<3} {claim.state:<9} {claim.detail}")
     for line in outcome_lines(outcome):

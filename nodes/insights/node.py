@@ -195,7 +195,7 @@ def _evidence(finding: Finding, analysis: Analysis) -> dict[str, Json]:
             )
             lines.append(well)
             break
-    return {"evidence": evidence_json(lines), "unit": analysis.unit}
+    return {"evidence": evidence_json(lines), "unit": analysis.unit, "read": analysis.read.status}
 
 
 def _summary(analysis: Analysis) -> dict[str, Json]:

@@ -22,7 +22,8 @@ def _format_finding(**changed: Json) -> Finding:
     facts: dict[str, Json] = {
         "tool": "get_order", "argument": "order_id", "good_example": "A-1042", "shape": "A-9999"
     }  # fmt: skip
-    return finding("wrong_argument_format", ("instructions", "skill"), **(facts | changed))
+    merged = facts | changed
+    return finding("wrong_argument_format", ("instructions", "skill"), title="order ids", **merged)
 
 
 def _order_finding() -> Finding:
