@@ -75,7 +75,7 @@ class GateSettings(_Section):
     """What the gate must prove and may spend."""
 
     profile: Literal["starter", "standard", "strict"]
-    margin: float = Field(gt=0, lt=1)
+    margin: float = Field(gt=0, le=0.5)
     uses: int = Field(ge=1, le=100)
     max_targets: int = Field(ge=1, le=100)
     max_runs: int = Field(ge=1)

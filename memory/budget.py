@@ -48,11 +48,14 @@ def install_vocabulary(folder: Path) -> None:
     os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
 
 
-@lru_cache(maxsize=1)
 def _encoding() -> tiktoken.Encoding | None:
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR")
+    return _encoding_in(os.environ.get("TIKTOKEN_CACHE_DIR"))
+
+
+@lru_cache(maxsize=4)
+def _encoding_in(folder: str | None) -> tiktoken.Encoding | None:
     # Without the file tiktoken would fetch it; nothing here may need a network.
-    if folder is None or not any(Path(folder).glob("*")):
+    if not folder or not any(Path(folder).glob("*")):
         return None
     return tiktoken.get_encoding(ENCODING)
 

@@ -249,13 +249,18 @@ def _nearest(
     One playbook gives alike texts for different tools, so edits about other names do not count.
     """
     text = "\n".join(change.added for change in changes)
-    added, names = shingles(text), statement(text).names
+    added, names = shingles(text), _names(text)
     scored = [
         (edit, similarity(added, shingles(edit.text)))
         for edit in rejected
-        if names == (there := statement(edit.text).names) or similarity(names, there) >= 0.5
+        if names == (there := _names(edit.text)) or similarity(names, there) >= 0.5
     ]
     return max(scored, key=lambda pair: pair[1]) if scored else None
+
+
+def _names(text: str) -> frozenset[str]:
+    """Identifiers of a text; bare numbers are alike everywhere and tell no tools apart."""
+    return frozenset(name for name in statement(text).names if not name.isdigit())
 
 
 def _rejected_words(rejected: Sequence[RejectedEdit]) -> str:

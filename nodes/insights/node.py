@@ -157,6 +157,9 @@ def _keep(ws: Workspace, thread: str, request: Request, analysis: Analysis) -> I
         for finding in side:
             filed = ticket(finding, why_text_cannot(finding))
             ws.ledger.knowledge.put_handoff(tx, finding.id, filed)
+        if chosen.finding is not None and chosen.next == "evolution":
+            # An earlier proposal of this finding made its targets training cases.
+            ws.ledger.knowledge.training_to_targets(tx, chosen.finding)
         if chosen.finding is not None and chosen.why.startswith("ready"):
             ws.ledger.knowledge.set_finding(tx, chosen.finding, "ready")
         result: dict[str, Json] = {

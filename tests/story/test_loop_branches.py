@@ -305,6 +305,21 @@ async def test_what_was_tried_before_is_on_the_next_card(
         assert any("outcome: applied" in what for what in trail), trail
 
 
+async def test_a_plain_improve_takes_up_a_finding_again(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What became training cases after a no are targets again for the next proposal."""
+    async with _service(waiting.world, monkeypatch) as (ws, service):
+        now = ws.ledger.db.clock
+        monkeypatch.setattr(ws.ledger.db, "clock", lambda: now() + timedelta(days=7, hours=1))
+        await service.reconcile()
+        assert ws.ledger.proposals.latest(waiting.proposal).state == "expired"
+        monkeypatch.setattr(ws.ledger.db, "clock", now)
+        ran = await service.start({"kind": "improve", "finding": None})
+        assert (ran.state, ran.waiting) == ("waiting", True)
+        assert ran.proposal != waiting.proposal
+
+
 async def test_a_spent_level_refuses_the_plan_and_says_so(
     applied: Applied, monkeypatch: pytest.MonkeyPatch
 ) -> None:

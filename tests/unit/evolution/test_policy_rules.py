@@ -347,6 +347,8 @@ def test_an_edit_like_a_rejected_one_or_of_a_shared_text_is_high_risk() -> None:
     like = risk_of(before, after, edit(RETRY), rejected=[RejectedEdit(proposal="p-1", text=text)])
     assert like[0] == "high"
     assert "the same as p-1" in like[1][0]
+    elsewhere = RejectedEdit(proposal="p-1", text=text.replace("payment_api", "mail_api"))
+    assert risk_of(before, after, edit(RETRY), rejected=[elsewhere])[0] == "low"
     assert risk_of(before, after, edit(RETRY), agents=3) == (
         "high",
         ("shared: 3 agents read this text",),

@@ -46,7 +46,11 @@ def test_no_hidden_character_and_no_secret_reaches_a_skin(skin: str) -> None:
 
 
 def test_markup_of_the_terminal_library_is_shown_not_obeyed() -> None:
-    assert "[bold]x[/bold]" in _every_skin(_nasty_card())["terminal"]
+    assert next(
+        line.split()[:2]
+        for line in _every_skin(_nasty_card())["terminal"].split("\n")
+        if line.startswith("observed")
+    ) == ["observed", "[bold]x[/bold]"]
 
 
 def test_the_card_warns_of_hidden_characters_in_the_change() -> None:
@@ -88,7 +92,9 @@ def test_code_cannot_be_closed_from_inside() -> None:
 
 
 def test_a_diff_cannot_close_its_fence() -> None:
-    shown = card(draft=edit(inserting("instructions/main.md", "## Tools", "```\n# Approved")))
+    # A context line begins with one blank only, so that a fence in it could close ours.
+    before = harness(main="# One\n\n```\n# Approved\n")
+    shown = card(draft=edit(inserting("instructions/main.md", "# One", "b")), before=before)
     html = MarkdownIt().render(to_markdown(shown))
     assert "<h1>Approved</h1>" not in html
 

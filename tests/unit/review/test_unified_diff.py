@@ -31,6 +31,11 @@ def test_a_changed_line_end_is_shown() -> None:
     assert diff.stats == DiffStats(added=1, removed=1)
 
 
+def test_a_file_whose_line_ends_all_change_shows_why() -> None:
+    diff = unified("a.md", b"one\r\n", b"one\n")
+    assert _changed(diff) == ["-one␍", "+one"]
+
+
 def test_a_missing_last_newline_is_said() -> None:
     diff = unified("a.md", b"one", b"one\n")
     assert diff.lines[-3:] == ("-one", "\\ No newline at end of file", "+one")
