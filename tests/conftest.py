@@ -5,11 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from sqlalchemy import Engine, create_engine
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 for name in ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "TRACEMEND_HOME"):
     os.environ.pop(name, None)
+
+# A busy machine is no failure: examples are counted, never timed.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
