@@ -46,8 +46,8 @@ class TraceSettings(_Section):
 class AnalysisSettings(_Section):
     """Which time is looked at, and what counts as chronic."""
 
-    window: TimeSpan
-    baseline: TimeSpan
+    window: TimeSpan = Field(gt=timedelta(0))
+    baseline: TimeSpan = Field(gt=timedelta(0))
     chronic_floor: float = Field(ge=0, le=1)
 
 

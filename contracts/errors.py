@@ -5,14 +5,13 @@ TracemendError
 │   └── ConfigError     the operator: a key of tracemend.yaml or of a playbook (exit 2)
 ├── ProjectMismatch     the caller: a thread belongs to another project (exit 2)
 ├── StaleBase           a person: the harness changed since the proposal was made (exit 3)
-├── AlreadyDecided      nobody: somebody was first, and the first decision stands (exit 4)
 ├── GateError           the operator: the gate could not be run to a verdict (exit 5)
 ├── ConnectorError      the outside: a source, a harness or a probe failed (exit 6)
 │   ├── SourceError         traces could not be read
 │   └── ProbeError          the agent under test could not be started
 ├── PolicyRefused       the drafter: an edit breaks a rule (exit 7)
-│   ├── AnchorError         an anchor is empty, absent or not unique
-│   └── ForeignChange       a target holds bytes that are neither before nor after
+│   └── AnchorError         an anchor is empty, absent or not unique
+├── ForeignChange       a person: a target holds bytes that are neither before nor after (exit 3)
 └── LeaseLost           nobody: another process took over this thread or target (exit 1)
 """
 
@@ -53,12 +52,6 @@ class StaleBase(TracemendError):
     def __init__(self, message: str, *, changed: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.changed = tuple(changed)
-
-
-class AlreadyDecided(TracemendError):
-    """The proposal revision has a decision; it stands, and a second one is not recorded."""
-
-    exit_code = 4
 
 
 class GateError(TracemendError):

@@ -184,6 +184,7 @@ class Lesson:
     decision: str
     reason: str | None
     outcome: str
-    """applied, rejected, expired, gate: not accepted, aborted, stuck, undone, held, recurred."""
+    """The proposal's state (applied, rejected, expired, stuck, undone …), `gate: not accepted`, or
+    what a watch saw (too_few, fell, not_fallen)."""
     at: datetime
     facts: Mapping[str, Json] = field(default_factory=dict)

@@ -94,7 +94,7 @@ class Proposals:
         if not found:
             raise UsageError(
                 f"{proposal_id}: no such proposal in project {self._db.project!r}; "
-                "`tracemend improve` lists what waits"
+                "`tracemend status` lists what is there"
             )
         return found[-1]
 

@@ -43,7 +43,7 @@ def card_for(ws: Workspace, stored: StoredProposal, kind: CardKind) -> StoredCar
         report=report[0] if report is not None and kind == "override" else None,
         trail=_trail(ws, proposal), expires_at=expires_at, now=now,
         release=ws.ledger.effects.release_of(proposal.hash),
-        evidence=_evidence(evidence),
+        evidence=evidence_lines(evidence),
         unit="session" if evidence.get("unit") == "session" else "trace",
         warnings=() if evidence.get("read", "complete") == "complete" else (PARTIAL,),
         people=None if kind == "undo" else seats_needed(proposal.risk, second),
@@ -75,7 +75,8 @@ def _texts(proposal: Proposal, after: HarnessSnapshot) -> dict[str, str]:
     }
 
 
-def _evidence(kept: JsonObject) -> list[EvidenceLine]:
+def evidence_lines(kept: JsonObject) -> list[EvidenceLine]:
+    """The quotes that the ledger keeps of a finding."""
     lines = kept.get("evidence")
     listed = lines if isinstance(lines, Sequence) and not isinstance(lines, str) else []
     return [from_json(EvidenceLine, cast("JsonObject", line)) for line in listed]

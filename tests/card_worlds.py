@@ -210,6 +210,7 @@ def card(
     about: Finding | None = None,
     evidence: Sequence[EvidenceLine] = QUOTES,
     trail: Sequence[TrailEntry] = TRAIL,
+    warnings: Sequence[str] = (),
 ) -> ReviewCard:
     """A card of the kind, built from real operations, checks and diffs."""
     base = before or harness(main=MAIN)
@@ -222,5 +223,5 @@ def card(
         report=report() if kind == "override" else None,
         trail=trail, expires_at=datetime(2026, 3, 17, 9, 30, tzinfo=UTC), now=NOW,
         release=release(base.revision, after.revision) if kind == "undo" else None,
-        evidence=evidence,
+        evidence=evidence, warnings=warnings,
     )  # fmt: skip

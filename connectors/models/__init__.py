@@ -1,1 +1,1 @@
-"""Chat models by name: optional everywhere, needed nowhere."""
+"""Chat models: any of LangChain's by name, and a scripted one for tests and dry runs."""

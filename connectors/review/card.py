@@ -335,7 +335,7 @@ def _rollback(kind: CardKind, proposal: Proposal, release: Release | None) -> tu
             label="undo",
             text="tracemend undo RELEASE restores these bytes; applying prints the release id",
         ),
-        Fact(label="on harm", text="nothing is undone by itself: a card asks you first"),
+        Fact(label="on harm", text="nothing is undone by itself; the command above takes it back"),
     )
 
 

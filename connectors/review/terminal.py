@@ -14,7 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.review.card import FileView, ReviewCard
-from connectors.review.gate_view import Fact, GateTable, report_table
+from connectors.review.gate_view import (
+    Fact,
+    GateTable,
+    cost_facts,
+    report_facts,
+    report_table,
+)
 from contracts.gate import GatePlan, GateReport
 
 WIDTH = 88
@@ -38,6 +44,22 @@ def gate_table(report: GateReport, plan: GatePlan | None = None) -> Table:
     table = _table(shown)
     table.title = Text(shown.title)
     return table
+
+
+def gate_lines(plan: GatePlan | None, report: GateReport, console: Console) -> None:
+    """Print the gate's table and then its facts, at most 88 columns wide.
+
+    A console that is no terminal, such as a pipe or a log, gets lines without boxes.
+    """
+    width = min(WIDTH, console.width)
+    facts = (*report_facts(report, sealed_shown=False), *cost_facts(report))
+    if console.is_terminal:
+        console.print(Group(gate_table(report, plan), _facts(facts)), width=width)
+        return
+    shown = report_table(plan, report)
+    said = (f"gate {fact.label}: {fact.text}" for fact in facts)
+    for line in (shown.title, *_plain_rows(shown), *said):
+        console.print(Text(line), width=width)
 
 
 def _blocks(card: ReviewCard) -> Iterator[RenderableType]:

@@ -26,12 +26,19 @@ def build_model(name: str | None = None) -> BaseChatModel:
     """The offline model, or any other by LangChain's name for it, such as `openai:gpt-5-mini`.
 
     A real model needs its own package (`langchain-openai`) and its key in the environment.
+
+    Raises:
+        ValueError: there is no such model here; one line that names it and says why.
     """
     if name is None:
         return OfflineModel()
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 -- only where it is asked for
 
-    return init_chat_model(name)
+    try:
+        return init_chat_model(name)
+    except Exception as error:  # each provider's package raises errors of its own
+        why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"model {name!r}: {why}") from error
 
 
 def system_text(harness: Path) -> str:

@@ -5,13 +5,14 @@ python -m examples.refund_agent.record --harness repo --out traces.jsonl
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from examples.refund_agent.agent import RefundAgent, Usage, build_model
-from examples.refund_agent.back_office import STORMY, WEATHERS, Weather
+from examples.refund_agent.back_office import WEATHERS, Weather
 from examples.refund_agent.requests import Request, generate
 from examples.refund_agent.tools import open_office
 from examples.refund_agent.tracing import recording
@@ -54,6 +55,7 @@ def record(
 
     Raises:
         FileNotFoundError: the harness has no instructions.
+        ValueError: there is no such model here.
     """
     resource: dict[str, str | float] = {
         "deployment.environment.name": environment,
@@ -140,14 +142,17 @@ def main() -> None:
     parser.add_argument("--weather", choices=sorted(WEATHERS), default="stormy")
     parser.add_argument("--model", help="such as openai:gpt-5-mini; without it the offline model")
     chosen = parser.parse_args()
-    summary = record(
-        generate(chosen.runs, chosen.seed),
-        chosen.harness,
-        chosen.out,
-        weather=WEATHERS.get(chosen.weather, STORMY),
-        seed=chosen.seed,
-        model=chosen.model,
-    )
+    try:
+        summary = record(
+            generate(chosen.runs, chosen.seed),
+            chosen.harness,
+            chosen.out,
+            weather=WEATHERS[chosen.weather],
+            seed=chosen.seed,
+            model=chosen.model,
+        )
+    except (ValueError, FileNotFoundError) as error:  # the model's name, the harness folder
+        sys.exit(str(error))
     print(f"{summary.runs} runs in {summary.seconds:.1f} s: {summary.path}")
     if summary.first_crash is not None:
         print(f"{summary.crashed} runs crashed, the first with {summary.first_crash}")

@@ -71,13 +71,18 @@ def answer(
 def main() -> None:
     """Serve until told to stop. One run at a time, since the instrumentation is one a process."""
     parser = argparse.ArgumentParser(prog="python -m examples.refund_agent.worker")
-    parser.add_argument("--model", default=os.environ.get("REFUND_AGENT_MODEL") or None)
-    given = parser.parse_args()
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        default=os.environ.get("REFUND_AGENT_MODEL") or None,
+        help="such as openai:gpt-5-mini; without it the offline model",
+    )
+    chosen = parser.parse_args()
     try:
         weather = weather_of(os.environ.get("REFUND_AGENT_WEATHER", "stormy"))
+        model = build_model(chosen.model)
     except ValueError as error:
         sys.exit(str(error))
-    model = build_model(given.model)
     with (
         open_office(weather) as office,
         tempfile.TemporaryDirectory(prefix="refund-agent-") as folder,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from connectors.models.chat import open_model
 from contracts.errors import TracemendError
 from graph.cli.session import one_line, which_project
 from memory.cases import load_cases
@@ -41,7 +42,7 @@ def run_checks(project: str | None) -> Iterator[Checked]:
     yield _guarded("traces", lambda: _traces(ws))
     yield _guarded("cases", lambda: _cases(ws))
     yield _guarded("probe", lambda: _probe(ws))
-    yield Checked(name="models", ok=True, detail=_models(ws))
+    yield _guarded("models", lambda: _models(ws))
 
 
 def _packages() -> Checked:
@@ -96,9 +97,14 @@ def _probe(ws: Workspace) -> tuple[bool, str]:
     return True, " ".join(spec.command)
 
 
-def _models(ws: Workspace) -> str:
+def _models(ws: Workspace) -> tuple[bool, str]:
+    """Opens the editor, without a call: a missing package or key shows here, not in a run."""
     named = {k: v for k, v in ws.settings.models.model_dump().items() if v}
     if not named:
-        return "none configured; rules and playbooks work without"
-    listed = ", ".join(f"{role} {name}" for role, name in named.items())
-    return f"{listed} (configured, but this release drafts and diagnoses by rules alone)"
+        return True, "none configured; rules and playbooks work without"
+    said = []
+    if editor := ws.settings.models.editor:
+        open_model(editor, root=ws.root)
+        said.append(f"editor {editor} drafts edits, playbooks where it fails")
+    said += [f"{role} {name} (not used yet)" for role, name in named.items() if role != "editor"]
+    return True, "; ".join(said)

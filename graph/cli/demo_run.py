@@ -86,6 +86,7 @@ async def run_demo(options: DemoOptions) -> Demo:
     """
     stage = Stage(options=options, root=options.folder.resolve(), out=Console(quiet=options.quiet))
     _check_folder(stage)
+    _check_model(options.model)
     stage.title(1, f"An example agent's repository in {options.folder}")
     _set_up(stage)
     os.environ[HOME_VARIABLE] = str(stage.root / ".tracemend")
@@ -141,6 +142,21 @@ def _check_folder(stage: Stage) -> None:
         raise UsageError(f"{named}: is a file; choose another --dir")
     if root.exists() and any(root.iterdir()) and not (root / MARKER).is_file():
         raise UsageError(f"{named}: not empty and not made by a demo; choose another --dir")
+
+
+def _check_model(name: str | None) -> None:
+    """A model that cannot be opened is said before anything is written.
+
+    Raises:
+        UsageError: which one, and why.
+    """
+    _template()
+    from examples.refund_agent.agent import build_model
+
+    try:
+        build_model(name)
+    except ValueError as error:
+        raise UsageError(f"--model: {error}") from None
 
 
 def _set_up(stage: Stage) -> None:

@@ -6,7 +6,7 @@ from graph.service import Outcome
 
 
 def exit_code(outcome: Outcome) -> int:
-    """The code of FORMATS.md for what a decision led to."""
+    """The code of docs/cli.md for what a decision led to."""
     if outcome.changed:
         return 3
     if outcome.decision is not None and not outcome.first:
@@ -56,6 +56,8 @@ def outcome_lines(outcome: Outcome) -> list[str]:
             f"{which} is {outcome.state}"
         ]
     lines = [f"{which}: {decision.type} by {decision.by}; now {outcome.state}"]
+    if decision.type == "approve" and outcome.state == "waiting":
+        lines.append("a second, other person must approve as well before anything runs")
     if outcome.report is not None:
         report = outcome.report[0]
         said = "; overridden by a person" if decision.card == "override" else ""

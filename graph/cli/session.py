@@ -122,7 +122,7 @@ def one_line(text: str) -> str:
 
 
 def decision_json(decision: Decision | None) -> JsonObject | None:
-    """`decision` of FORMATS.md."""
+    """`decision` of docs/cli.md."""
     if decision is None:
         return None
     return {
@@ -132,7 +132,7 @@ def decision_json(decision: Decision | None) -> JsonObject | None:
 
 
 def gate_json(report: tuple[GateReport, str] | None) -> JsonObject | None:
-    """`gate` of FORMATS.md."""
+    """`gate` of docs/cli.md."""
     if report is None:
         return None
     found, digest = report
@@ -147,7 +147,7 @@ def gate_json(report: tuple[GateReport, str] | None) -> JsonObject | None:
 
 
 def release_json(release: Release | None) -> JsonObject | None:
-    """`release` of FORMATS.md."""
+    """`release` of docs/cli.md."""
     if release is None:
         return None
     return {"id": release.id, "before": release.before, "after": release.after}

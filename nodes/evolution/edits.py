@@ -182,13 +182,13 @@ def _end_near(text: str, at: int) -> str:
 
 
 def _keep_ends(old: str, new: str, default: str) -> str:
-    """`new` (with LF) with the line ends of `old` on each line that both share."""
+    """`new` (with LF) with the line ends of `old`, on lines that stay and on ones they became."""
     old_ends: list[str] = _LINE_END.findall(old)
     old_lines, new_lines = _LINE_END.split(old), new.split("\n")
     ends = [default] * (len(new_lines) - 1) + [""]
     matcher = difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
-    for old_at, new_at, size in matcher.get_matching_blocks():
-        for step in range(size):
-            if old_at + step < len(old_ends) and new_at + step < len(new_lines) - 1:
-                ends[new_at + step] = old_ends[old_at + step]
+    for _, old_from, old_to, new_from, new_to in matcher.get_opcodes():
+        for was, now in zip(range(old_from, old_to), range(new_from, new_to), strict=False):
+            if was < len(old_ends) and now < len(new_lines) - 1:
+                ends[now] = old_ends[was]
     return "".join(line + end for line, end in zip(new_lines, ends, strict=True))

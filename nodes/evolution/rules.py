@@ -55,12 +55,12 @@ def path_problems(changes: Sequence[TextChange], include: Sequence[str]) -> list
             problems.append(f"{change.path!r}: {problem}")
         elif not included(change.path, include):
             problems.append(f"{change.path}: path not allowed; harness.include does not name it")
-        if not change.there_after:
+        if not change.readable:
+            problems.append(f"{change.path}: not UTF-8 text")
+        elif not change.there_after:
             problems.append(f"{change.path}: a file may not be removed")
         elif change.there_before and change.before.strip() and not change.after.strip():
             problems.append(f"{change.path}: a file may not be emptied")
-        if not change.readable:
-            problems.append(f"{change.path}: not UTF-8 text")
         if change.mode_changed:
             problems.append(f"{change.path}: its permission bits change")
     return problems

@@ -16,15 +16,19 @@ from contracts.context import RunContext
 from contracts.errors import UsageError
 from contracts.findings import Finding
 from contracts.gate import Case
-from contracts.json_types import Json, sha256_hex
+from contracts.json_types import Json, canonical_json, sha256_hex
 from contracts.traces import TraceQuery
 from memory.workspace import Workspace, open_workspace, thread_of
 from nodes.handoff import ticket, why_text_cannot
 from nodes.insights.analyze import Analysis, analyze
+from nodes.insights.sketch import sketch_json
 from nodes.insights.targets import target_cases
 from nodes.ports import open_source
 from nodes.router import Request, triage
 from nodes.showing import evidence_json
+
+CONDENSED = "condensed"
+"""Kind of artifact under which exemplar traces are kept."""
 
 SHOWN = 3
 """Failing spans quoted on a card; the finding's other exemplars are listed by id."""
@@ -151,7 +155,9 @@ def _keep(ws: Workspace, thread: str, request: Request, analysis: Analysis) -> I
             ws.ledger.knowledge.put_finding(tx, finding)
             if finding.id in mined:
                 ws.ledger.knowledge.put_cases(tx, finding.id, mined[finding.id])
-                ws.ledger.knowledge.put_evidence(tx, finding.id, _evidence(finding, analysis))
+                kept = _condensed(ws, tx, finding, analysis)
+                evidence = {**_evidence(finding, analysis), "condensed": kept}
+                ws.ledger.knowledge.put_evidence(tx, finding.id, evidence)
         if question:
             return {"next": "answer", "why": None, "analysis": _summary(analysis)}
         for finding in side:
@@ -179,6 +185,18 @@ def _targets(ws: Workspace, finding: Finding, analysis: Analysis) -> Sequence[Ca
         finding, evidence.failing, evidence.passing,
         max_targets=ws.settings.gate.max_targets, seed=int(sha256_hex(finding.id.encode())[:8], 16),
     )  # fmt: skip
+
+
+def _condensed(ws: Workspace, tx: Connection, finding: Finding, analysis: Analysis) -> list[Json]:
+    """Keep the finding's exemplar traces, condensed and masked; their names as artifacts."""
+    exemplars = {trace for trace, _ in finding.exemplars}
+    return [
+        ws.ledger.artifacts.put_text(
+            tx, CONDENSED, canonical_json(sketch_json(sketch)).decode("utf-8", "replace")
+        )
+        for sketch in analysis.evidence[finding.id].failing
+        if sketch.trace_id in exemplars
+    ]
 
 
 def _evidence(finding: Finding, analysis: Analysis) -> dict[str, Json]:

@@ -65,7 +65,7 @@ def probe_of(tmp_path: Path) -> Probes:
         (tmp_path / "worker.py").write_text(HEAD + textwrap.dedent(script))
         settings: dict[str, object] = {
             "command": [sys.executable, "worker.py"], "cwd": tmp_path, "work": tmp_path / "work",
-            "concurrency": 1, "timeout_s": 10.0, "env": {}, "pass_env": [], "grace_s": 0.3,
+            "concurrency": 1, "timeout_s": 60.0, "env": {}, "pass_env": [], "grace_s": 0.3,
             "read_spans": one_span,
         }  # fmt: skip
         return WorkerProbe(**(settings | changed))  # type: ignore[arg-type]  # named above
@@ -73,8 +73,15 @@ def probe_of(tmp_path: Path) -> Probes:
     return make
 
 
-async def once(probe: WorkerProbe, case_input: str = "hi", deadline_s: float = 10) -> Observation:
+async def once(probe: WorkerProbe, case_input: str = "hi", deadline_s: float = 60) -> Observation:
     return await probe.run(case_input, HARNESS, seed=7, deadline_s=deadline_s)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what comes in its own time, however busy the machine is."""
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110  other processes send no event
+            await asyncio.sleep(0.01)
 
 
 def alive(pid: int) -> bool:
@@ -100,12 +107,12 @@ async def test_an_answer_is_observed_with_its_usage(probe_of: Probes) -> None:
         seen = await once(probe)
     assert (seen.output, seen.error, seen.missing) == (["hi", 7, "Be brief.\r\n"], None, None)
     assert (seen.usage.input_tokens, seen.usage.output_tokens, seen.usage.cost_usd) == (9, 3, 0.5)
-    assert 0 < seen.seconds < 10
+    assert 0 < seen.seconds < 60
 
 
 async def test_each_run_reads_the_harness_it_was_given(probe_of: Probes) -> None:
     async with probe_of(OBEDIENT) as probe:
-        other = await probe.run("hi", OTHER, seed=1, deadline_s=10)
+        other = await probe.run("hi", OTHER, seed=1, deadline_s=60)
         assert other.output == ["hi", 1, "Be kind.\n"]
         assert (await once(probe)).output == ["hi", 7, "Be brief.\r\n"]
 
@@ -158,8 +165,10 @@ async def test_what_the_worker_calls_an_error_or_missing_is_passed_on(probe_of: 
         say(id=run["id"], output="half", **run["input"])
     """
     async with probe_of(script) as probe:
-        failed = await probe.run({"error": "timeout"}, HARNESS, seed=1, deadline_s=5)
-        gone = await probe.run({"missing": "no model", "error": "x"}, HARNESS, seed=1, deadline_s=5)
+        failed = await probe.run({"error": "timeout"}, HARNESS, seed=1, deadline_s=60)
+        gone = await probe.run(
+            {"missing": "no model", "error": "x"}, HARNESS, seed=1, deadline_s=60
+        )
     assert (failed.output, failed.error, failed.missing) == (None, "timeout", None)
     assert (gone.output, gone.error, gone.missing) == (None, None, "no model")
 
@@ -167,7 +176,9 @@ async def test_what_the_worker_calls_an_error_or_missing_is_passed_on(probe_of: 
 HANGING = """
 ready(2)
 for run in runs():
-    if run["input"] != "hang":
+    if run["input"].startswith("hang"):
+        Path(run["input"]).touch()
+    else:
         say(id=run["id"], output=os.getpid())
 """
 
@@ -179,7 +190,7 @@ async def test_a_run_over_its_deadline_is_the_agents_timeout_and_the_worker_is_r
         pid = (await once(probe)).output
         hung = await once(probe, "hang", deadline_s=0.2)
         assert (hung.error, hung.missing) == ("timeout", None)
-        assert 0.2 <= hung.seconds < 5
+        assert 0.2 <= hung.seconds < 50
         again = (await once(probe)).output
         assert isinstance(pid, int)
         assert again != pid
@@ -190,7 +201,7 @@ async def test_the_deadline_is_never_longer_than_the_configured_one(probe_of: Pr
     async with probe_of(HANGING, timeout_s=0.2) as probe:
         started = time.monotonic()
         assert (await once(probe, "hang", deadline_s=3600)).error == "timeout"
-        assert time.monotonic() - started < 8
+        assert time.monotonic() - started < 60
 
 
 async def test_a_late_answer_is_a_timeout_too(probe_of: Probes) -> None:
@@ -200,16 +211,18 @@ async def test_a_late_answer_is_a_timeout_too(probe_of: Probes) -> None:
         time.sleep(0.4)
         say(id=run["id"], output="late", usage={"input_tokens": 5})
     """
-    async with probe_of(script, grace_s=5.0) as probe:
+    async with probe_of(script, grace_s=60.0) as probe:
         seen = await once(probe, deadline_s=0.1)
     assert (seen.output, seen.error, seen.usage.input_tokens) == (None, "timeout", 5)
 
 
-async def test_a_run_in_time_beside_one_that_hangs_is_missing_not_failed(probe_of: Probes) -> None:
+async def test_a_run_in_time_beside_one_that_hangs_is_missing_not_failed(
+    probe_of: Probes, tmp_path: Path
+) -> None:
     async with probe_of(HANGING, concurrency=2) as probe:
-        hung, other = await asyncio.gather(
-            once(probe, "hang", deadline_s=0.2), once(probe, "hang", deadline_s=9)
-        )
+        beside = asyncio.create_task(once(probe, "hang beside"))
+        await until((tmp_path / "hang beside").exists)
+        hung, other = await once(probe, "hang", deadline_s=0.2), await beside
     assert (hung.error, hung.missing) == ("timeout", None)
     assert (other.error, other.missing) == (None, "worker killed")
 
@@ -237,29 +250,35 @@ ready()
 for run in runs():
     if run["input"] == "breach":
         {breach}
-        time.sleep(60)
+        time.sleep(600)
     say(id=run["id"], output="fine")
 """
     async with probe_of(script, output_cap_bytes=100_000) as probe:
         seen = await once(probe, "breach")
         assert seen.error is None
         assert str(seen.missing).startswith("protocol: ")
-        assert seen.seconds < 8
+        assert seen.seconds < 50
         assert (await once(probe)).output == "fine"
 
 
-async def test_a_second_answer_after_the_first_was_taken_ends_the_worker(probe_of: Probes) -> None:
+async def test_a_second_answer_after_the_first_was_taken_ends_the_worker(
+    probe_of: Probes, tmp_path: Path
+) -> None:
     script = """
     ready()
-    for number, run in enumerate(runs()):
+    for run in runs():
         say(id=run["id"], output=os.getpid())
-        if number == 0:
-            time.sleep(0.2)
+        while not Path("taken").exists():
+            time.sleep(0.01)
+        if not Path("said").exists():
+            Path("said").touch()
             say(id=run["id"], output="again")
     """
     async with probe_of(script) as probe:
         first = (await once(probe)).output
-        await asyncio.sleep(0.6)
+        assert isinstance(first, int)
+        (tmp_path / "taken").touch()
+        await until(lambda: not alive(first))
         assert (await once(probe)).output != first
 
 
@@ -282,13 +301,17 @@ async def test_an_answer_written_just_before_the_worker_died_counts(probe_of: Pr
     script = """
     ready()
     for run in runs():
-        say(id=run["id"], output="last words")
+        say(id=run["id"], output=os.getpid())
         os._exit(7)
     """
     async with probe_of(script) as probe:
-        assert (await once(probe)).output == "last words"
-        await asyncio.sleep(0.3)  # its end is noticed
-        assert (await once(probe)).output == "last words"
+        pid = (await once(probe)).output
+        assert isinstance(pid, int)
+        await until(lambda: not Path(f"/proc/{pid}").exists())
+        next_one = await once(probe)
+        if next_one.missing == "worker died (exit 7)":  # asked before its end was noticed
+            next_one = await once(probe)
+        assert isinstance(next_one.output, int)
 
 
 async def test_numbers_of_a_wrong_kind_are_unknown(probe_of: Probes) -> None:
@@ -304,7 +327,7 @@ async def test_numbers_of_a_wrong_kind_are_unknown(probe_of: Probes) -> None:
     ]
     async with probe_of(script) as probe:
         for usage in bad:
-            seen = await probe.run(usage, HARNESS, seed=1, deadline_s=5)
+            seen = await probe.run(usage, HARNESS, seed=1, deadline_s=60)
             assert seen.output == {"x": None}
             assert seen.usage.input_tokens is None
             assert seen.usage.output_tokens is None
@@ -372,11 +395,11 @@ async def test_spans_are_read_from_a_plain_file_in_the_workers_places(
     refused: list[Json] = ["/etc/hostname", "spans.jsonl", str(tmp_path), str(tmp_path / "none"),
                str(tmp_path / "pipe"), str(tmp_path / "out"), 7]  # fmt: skip
     async with probe_of(script) as probe:
-        seen = await probe.run(str(spans), HARNESS, seed=1, deadline_s=5)
+        seen = await probe.run(str(spans), HARNESS, seed=1, deadline_s=60)
         assert seen.trace is not None
         assert seen.trace.root.name == "refund"
         for place in refused:
-            seen = await probe.run(place, HARNESS, seed=1, deadline_s=5)
+            seen = await probe.run(place, HARNESS, seed=1, deadline_s=60)
             assert (seen.output, seen.trace) == (1, None), place
 
 
@@ -384,11 +407,13 @@ async def test_no_more_runs_are_under_way_than_configured_or_taken(probe_of: Pro
     script = """
     import threading
     ready(2)
-    under_way = []
+    under_way, pair = [], threading.Barrier(2, timeout=60)
     def work(run):
         under_way.append(run)
+        pair.wait()
+        time.sleep(0.05)
         most = len(under_way)
-        time.sleep(0.15)
+        pair.wait()
         under_way.remove(run)
         say(id=run["id"], output=most)
     for run in runs():
@@ -396,24 +421,23 @@ async def test_no_more_runs_are_under_way_than_configured_or_taken(probe_of: Pro
     """
     async with probe_of(script, concurrency=5) as probe:
         seen = await asyncio.gather(*(once(probe) for _ in range(6)))
-    assert {s.output for s in seen} <= {1, 2}
-    assert 2 in {s.output for s in seen}
+    assert {s.output for s in seen} == {2}
 
 
 @pytest.mark.parametrize(
     ("script", "says"),
     [
         ("sys.exit('no \\x1b[31magent')", r"worker died \(exit 1\); stderr: no \[31magent"),
-        ("print('hello', flush=True)\ntime.sleep(60)", "protocol: a line that is not JSON"),
-        ("say(op='ready', v=2)\ntime.sleep(60)", "protocol version 2, this side speaks 1"),
-        ("say(op='ready', v=1, concurrency=0)\ntime.sleep(60)", "ready with concurrency 0"),
-        ("time.sleep(60)", "did not say ready within 0.5 s"),
+        ("print('hello', flush=True)\ntime.sleep(600)", "protocol: a line that is not JSON"),
+        ("say(op='ready', v=2)\ntime.sleep(600)", "protocol version 2, this side speaks 1"),
+        ("say(op='ready', v=1, concurrency=0)\ntime.sleep(600)", "ready with concurrency 0"),
+        ("time.sleep(600)", "did not say ready within 0.5 s"),
     ],
 )  # fmt: skip
 async def test_a_worker_that_never_says_ready_is_one_clear_line(
     probe_of: Probes, script: str, says: str
 ) -> None:
-    async with probe_of(script, start_timeout_s=0.5 if "sleep" in script else 20) as probe:
+    async with probe_of(script, start_timeout_s=0.5 if script.startswith("time") else 60) as probe:
         with pytest.raises(ProbeError, match=says) as told:
             await once(probe)
     assert "worker.py` " in str(told.value)
@@ -456,17 +480,18 @@ async def test_nothing_is_left_running_after_the_probe_was_left(
 
 
 @pytest.mark.kill
-async def test_nothing_is_left_running_after_the_caller_was_cancelled(probe_of: Probes) -> None:
+async def test_nothing_is_left_running_after_the_caller_was_cancelled(
+    probe_of: Probes, tmp_path: Path
+) -> None:
     async with probe_of(HANGING) as probe:
         pid = (await once(probe)).output
         assert isinstance(pid, int)
         hanging = asyncio.create_task(once(probe, "hang"))
-        await asyncio.sleep(0.3)
+        await until((tmp_path / "hang").exists)
         hanging.cancel()
         with pytest.raises(asyncio.CancelledError):
             await hanging
-        await asyncio.sleep(0.1)
-        assert not alive(pid)
+        await until(lambda: not alive(pid))
         assert isinstance((await once(probe)).output, int)
 
 
@@ -516,5 +541,5 @@ async def test_a_large_answer_under_the_cap_arrives_whole(probe_of: Probes) -> N
         say(id=run["id"], output="x" * 2_000_000)
     """
     async with probe_of(script) as probe:
-        seen = await probe.run("y" * 500_000, HARNESS, seed=1, deadline_s=10)
+        seen = await probe.run("y" * 500_000, HARNESS, seed=1, deadline_s=60)
     assert seen.output == "x" * 2_000_000

@@ -1,6 +1,6 @@
 """What holds for the offline model's grammar whatever the text."""
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from examples.refund_agent.following.directives import Directives, read_directives
@@ -8,6 +8,8 @@ from examples.refund_agent.following.id_format import IdFormat
 from examples.refund_agent.following.plan import Answer, Done, Situation, next_step
 from examples.refund_agent.following.request import TRADE, understand
 from examples.refund_agent.following.retry import MOST
+
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 TOOLS = {tool: ("order_id",) for tools in TRADE.values() for tool in tools}
 WORDS = [
@@ -18,6 +20,7 @@ WORDS = [
 phrases = st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join)
 
 
+@unhurried
 @given(st.one_of(st.text(max_size=300), phrases))
 def test_any_text_can_be_read_and_reads_the_same_twice(text: str) -> None:
     rules = read_directives(text, tuple(TOOLS), ("order_id",))
@@ -27,11 +30,13 @@ def test_any_text_can_be_read_and_reads_the_same_twice(text: str) -> None:
     assert all(rule.instead != rule.tool for rule in rules.fallbacks)
 
 
+@unhurried
 @given(st.text(alphabet="abcdefghijklm nop.", max_size=200))
 def test_text_that_names_no_tool_no_number_and_no_rule_changes_nothing(text: str) -> None:
     assert read_directives(text, tuple(TOOLS), ("order_id",)) == Directives()
 
 
+@unhurried
 @given(phrases, st.sets(st.sampled_from(sorted(TOOLS))), st.sampled_from(sorted(TRADE)))
 def test_every_conversation_ends(text: str, broken: set[str], wish: str) -> None:
     rules = read_directives(text, tuple(TOOLS), ("order_id",))
@@ -55,6 +60,7 @@ def test_every_conversation_ends(text: str, broken: set[str], wish: str) -> None
     raise AssertionError(f"still going after {[done.tool for done in history]}")
 
 
+@unhurried
 @given(
     st.sampled_from(["", "A", "ord"]),
     st.sampled_from(["", "-", "_"]),

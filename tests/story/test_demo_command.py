@@ -84,6 +84,13 @@ def test_demo_touches_no_folder_of_somebody_else(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "demo").iterdir()] == ["mine.txt"]
 
 
+def test_a_model_that_cannot_be_opened_is_said_before_anything_is_written(tmp_path: Path) -> None:
+    done = World(root=tmp_path).run("demo", "--dir", "demo", "--model", "nobody:nothing")
+    assert done.code == 2
+    assert "--model: model 'nobody:nothing'" in done.err
+    assert not (tmp_path / "demo").exists()
+
+
 def test_enter_alone_never_approves(tmp_path: Path) -> None:
     """On a real terminal: three empty lines decide nothing, and the card waits."""
     main, terminal = pty.openpty()

@@ -41,9 +41,10 @@ AFTER = HarnessSnapshot(
 VICTIMS = """
 import asyncio, json, os, signal, sys
 from pathlib import Path
-from connectors.harness import atomic
+from connectors.harness import atomic, swap
 from connectors.harness.directory import DirectoryHarness
 from contracts.codec import from_json
+from contracts.errors import ForeignChange
 from contracts.harness import Effect, HarnessSnapshot
 
 told = json.loads(sys.argv[1])
@@ -65,11 +66,23 @@ def pass_one():
     if steps == at:
         os.kill(os.getpid(), signal.SIGKILL)
 
+def edits_by_hand(folder):
+    # Once, between the switch's look at the file and its exchange.
+    def exchange(slot, target):
+        if target.name == told["hand"] and not (folder / "edited").exists():
+            (folder / "edited").touch()
+            target.write_bytes(b"by hand\\n")
+        atomic.exchange(slot, target)
+    return exchange
+
 async def switch(folder):
     harness = DirectoryHarness(folder / "agent", told["include"], folder / "work")
     effect = from_json(Effect, told["effect"] | {"target": harness.target})
     await harness.stage(effect, before, after)
-    await harness.switch(effect, before, after)
+    try:
+        await harness.switch(effect, before, after)
+    except ForeignChange:
+        assert told["hand"]
     if told["discard"]:
         await harness.discard(effect)
 
@@ -90,6 +103,8 @@ while code != 0:
             setattr(os, name, counted(getattr(os, name)))
         step = counted(system) if system else None
         atomic._renameat2 = lambda: step
+        if told["hand"]:
+            swap.exchange = edits_by_hand(folder)
         asyncio.run(switch(folder))
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -113,10 +128,16 @@ def place(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def killed_at_every_step(folder: Path, *, native: bool, discard: bool) -> list[Path]:
-    """Folders in each of which a switch was killed, one step later each time."""
+def killed_at_every_step(
+    folder: Path, *, native: bool, discard: bool, hand: str | None = None
+) -> list[Path]:
+    """Folders in each of which a switch was killed, one step later each time.
+
+    `hand` names a file that a person edits in the very moment in which it is switched.
+    """
     told = {
         "folder": str(folder), "include": INCLUDE, "native": native, "discard": discard,
+        "hand": hand,
         "before": to_json(BEFORE), "after": to_json(AFTER), "effect": to_json(effect_for("t")),
     }  # fmt: skip
     victims = subprocess.run(
@@ -166,3 +187,29 @@ def test_a_hand_edit_after_the_kill_is_kept_and_our_other_files_go_back(
     for folder in killed_at_every_step(place, native=native, discard=False):
         (folder / "agent" / "z.md").write_bytes(b"by hand\n")
         assert asyncio.run(again(folder)) == expected, folder
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["native", "portable"])
+def test_a_kill_while_our_files_are_put_back_loses_no_hand_edit(place: Path, native: bool) -> None:
+    async def again(folder: Path) -> HarnessSnapshot:
+        harness = DirectoryHarness(folder / "agent", INCLUDE, folder / "work")
+        effect = effect_for(harness.target)
+        edited = (folder / "edited").exists()
+        if edited:
+            with pytest.raises(ForeignChange, match=r"z\.md: changed by somebody else"):
+                await harness.switch(effect, BEFORE, AFTER)
+        else:
+            await harness.switch(effect, BEFORE, AFTER)
+        await harness.discard(effect)
+        return await harness.read()
+
+    by_hand = HarnessSnapshot(
+        files={**BEFORE.files, "z.md": HarnessFile(data=b"by hand\n", mode=0o755)}
+    )
+    ends = []
+    for folder in killed_at_every_step(place, native=native, discard=False, hand="z.md"):
+        expected = by_hand if (folder / "edited").exists() else AFTER
+        ends.append(expected)
+        assert asyncio.run(again(folder)) == expected, folder
+    assert ends.count(by_hand) > 10
+    assert ends.count(AFTER) > 10

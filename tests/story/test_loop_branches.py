@@ -11,7 +11,7 @@ import yaml
 
 from contracts.errors import PolicyRefused, ProjectMismatch, UsageError
 from contracts.json_types import JsonObject
-from graph.cli.outcome import exit_code
+from graph.cli.outcome import exit_code, outcome_lines
 from graph.drive import local_driver
 from graph.service import Service
 from memory.workspace import Workspace, open_project, register
@@ -136,6 +136,7 @@ async def test_where_two_are_asked_for_one_is_not_enough(
     async with _service(world, monkeypatch) as (ws, service):
         first = await service.decide(waiting.proposal, APPROVE, ANN)
         assert (first.state, first.release) == ("waiting", None)
+        assert any("a second, other person" in line for line in outcome_lines(first))
         assert world.harness() == before
         with pytest.raises(PolicyRefused, match="a second person must as well"):
             await service.decide(waiting.proposal, APPROVE, ANN)
@@ -332,3 +333,17 @@ async def test_a_spent_level_refuses_the_plan_and_says_so(
         assert (ran.state, ran.waiting) == ("invalid", False)
         done = ws.ledger.steps.get(ran.thread, "plan:1:approve") or {}
         assert "level spent" in str(done["why"])
+
+
+async def test_exemplar_traces_are_kept_condensed(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+
+    async with _service(waiting.world, monkeypatch) as (ws, _):
+        finding = ws.ledger.proposals.latest(waiting.proposal).proposal.finding_id
+        kept: Any = ws.ledger.knowledge.evidence(finding)["condensed"]
+        exemplars = ws.ledger.knowledge.finding(finding).finding.exemplars
+        traces = {json.loads(ws.ledger.artifacts.text(d, "condensed"))["trace_id"] for d in kept}
+        assert traces
+        assert traces <= {trace for trace, _ in exemplars}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -131,11 +132,13 @@ def test_the_sealed_cases_mostly_pass_and_the_edit_loses_none_at_little_cost(
 
 
 @contextmanager
-def worker(tmp: Path) -> Iterator[subprocess.Popen[str]]:
+def worker(
+    tmp: Path, *arguments: str, env: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "examples.refund_agent.worker"],
+        [sys.executable, "-m", "examples.refund_agent.worker", *arguments],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(tmp)},
+        env={**os.environ, "TMPDIR": str(tmp), **(env or {})},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -175,16 +178,62 @@ def test_the_worker_speaks_the_protocol_and_marks_its_spans_as_a_probes(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_weather_is_one_clear_line() -> None:
+# Stands for a provider's package: LangChain finds the class by the name before the colon.
+PROVIDER = """
+from examples.refund_agent.offline_model import OfflineModel
+
+
+class ChatOllama(OfflineModel):
+    model: str
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+        result = super()._generate(messages, stop, run_manager, **kwargs)
+        result.generations[0].message.response_metadata["model_name"] = self.model
+        return result
+"""
+
+
+@pytest.mark.parametrize("by", ["argument", "variable"])
+def test_another_model_is_taken_by_name_and_its_cost_is_unknown(tmp_path: Path, by: str) -> None:
+    (tmp_path / "langchain_ollama").mkdir()
+    (tmp_path / "langchain_ollama" / "__init__.py").write_text(PROVIDER)
+    arguments = ["--model", "ollama:desk"] if by == "argument" else []
+    # The argument wins over the variable.
+    named = "nobody:nothing" if by == "argument" else "ollama:desk"
+    env = {"PYTHONPATH": str(tmp_path), "REFUND_AGENT_MODEL": named}
+    message = {"message": "Please refund order A-2002.", "customer": "C-1234"}
+    with worker(tmp_path, *arguments, env=env) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["op"] == "ready"
+        run = {"op": "run", "id": "a", "input": message, "harness": str(REPO), "seed": 7}
+        process.stdin.write(json.dumps({**run, "deadline_s": 30}) + "\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+    assert answer["output"].startswith("Your refund of ")
+    assert answer["usage"]["input_tokens"] > 1000
+    assert answer["usage"]["cost_usd"] is None
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        (
+            {"REFUND_AGENT_WEATHER": "foggy"},
+            r"REFUND_AGENT_WEATHER: got 'foggy', needs one of \['calm', 'stormy'\]",
+        ),
+        ({"REFUND_AGENT_MODEL": "nobody:nothing"}, r"model 'nobody:nothing': Unable to infer .*"),
+        ({"REFUND_AGENT_MODEL": "openai:gpt"}, r"model 'openai:gpt': .*(package|api_key).*"),
+    ],
+)
+def test_a_setting_that_cannot_be_taken_is_one_clear_line(env: dict[str, str], says: str) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "examples.refund_agent.worker"],
         cwd=ROOT,
-        env={**os.environ, "REFUND_AGENT_WEATHER": "foggy"},
+        env={k: v for k, v in os.environ.items() if not k.startswith("OPENAI_")} | env,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert result.returncode == 1
-    assert result.stderr.strip() == (
-        "REFUND_AGENT_WEATHER: got 'foggy', needs one of ['calm', 'stormy']"
-    )
+    assert (result.returncode, result.stdout) == (1, "")
+    assert re.fullmatch(says, result.stderr.strip())

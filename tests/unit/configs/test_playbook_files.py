@@ -62,6 +62,11 @@ def test_an_id_twice_and_a_folder_that_is_none_are_errors(tmp_path: Path) -> Non
         load_playbooks([tmp_path])
     with pytest.raises(ConfigError, match=r"playbooks: '.*missing' is no folder"):
         load_playbooks([tmp_path / "missing"])
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.yaml").write_text(GOOD)
+    with pytest.raises(ConfigError, match="playbooks: id 'own-note' is in two folders"):
+        load_playbooks([tmp_path / "one", tmp_path / "two"])
 
 
 def test_filling_happens_once_and_reads_no_attribute() -> None:

@@ -43,6 +43,8 @@ def test_later_layers_win(file: Path) -> None:
             r"traces\.0\.pth: unknown key; did you mean 'path'\?",
         ),
         ("version: 1\nproject: refunds\ngate: {margin: 2}\n", r"gate\.margin: got 2"),
+        ("version: 1\nproject: refunds\ngate: {margin: 0.6}\n", r"gate\.margin: got 0\.6"),
+        ("version: 1\nproject: refunds\nanalysis: {window: -24}\n", r"window: got .*greater than"),
         ("version: 1\n", r"project: missing; add it"),
         ("version: 1\nproject: Refunds\n", r"project: got 'Refunds'"),
         ("version: 1\nproject: [\n", r"tracemend\.yaml line 3: not valid YAML"),

@@ -91,6 +91,7 @@ def test_an_anchor_that_begins_with_a_line_end_is_one_place_in_a_windows_file() 
         (Operation(op="add_file", path="/etc/x", text="x"), "absolute"),
         (Operation(op="add_file", path="a\\b", text="x"), "absolute, or with a character"),
         (Operation(op="add_file", path=".git/config", text="x"), "reserved part '.git'"),
+        (Operation(op="add_file", path="skills/con.md", text="x"), "reserved part 'con.md'"),
         (Operation(op="add_file", path="MAIN.md", text="x"), "there already (as main.md)"),
         (Operation(op="add_file", path="main.md/x.md", text="x"), "main.md is in the way"),
         (Operation(op="add_skill", path="skills/x.md", text="x"), "skills/<name>/SKILL.md"),

@@ -139,6 +139,18 @@ def test_a_skill_that_is_there_makes_room_for_the_next_place() -> None:
     assert best.operations[0].path == FILE
 
 
+def test_a_playbook_that_adds_a_file_elsewhere_does_not_fit() -> None:
+    own = parse_playbook(
+        "id: aaa-note\nwhen: {cause: tool_timeout, remedy: [instructions]}\n"
+        "needs: {tool: evidence.tool}\nwhy: w\nedit:\n"
+        "  - {op: add_file, path: 'docs/{tool_slug}.md', text: 'Note {tool}.'}\n",
+        "aaa.yaml",
+    )
+    assert draft(finding(), PLAIN, (own,), include=INCLUDE) == ()
+    reason = why_none(finding(), PLAIN, (own,), include=INCLUDE)
+    assert reason == "aaa-note: docs/payment-api.md: harness.include does not name it"
+
+
 def test_the_order_of_drafts_is_that_of_the_diagnosis() -> None:
     own = parse_playbook(
         "id: aaa-note\nwhen: {cause: tool_timeout, remedy: [instructions]}\n"

@@ -1,18 +1,21 @@
 """Texts from traces and from the harness are hostile; a card shows them harmless."""
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from markdown_it import MarkdownIt
+from rich.cells import cell_len
 from rich.console import Console
 
 from connectors.review.card import EvidenceLine, ReviewCard, TrailEntry
 from connectors.review.clean import clean, is_hidden, one_line, safe
 from connectors.review.diff import unified
 from connectors.review.markdown import code, escape, to_markdown
-from connectors.review.terminal import gate_table, plain, render
+from connectors.review.terminal import gate_lines, gate_table, plain, render
 from contracts.codec import from_json, to_json
+from contracts.gate import GateReport
 from tests.card_worlds import MAIN, card, edit, finding, harness, inserting, plan, report
 
 KEY = "sk-" + "proj-" + "0123456789abcdef0123456789abcdef"
@@ -58,6 +61,16 @@ def test_the_card_warns_of_hidden_characters_in_the_change() -> None:
     assert shown.warnings == (
         "instructions/main.md holds hidden characters, marked here: U+001B, U+200B, U+202C, U+202E",
     )
+
+
+def test_a_warning_from_outside_comes_first_and_is_cleaned() -> None:
+    draft = edit(inserting("instructions/main.md", "## Tools", "z\u200bero"))
+    shown = card(draft=draft, warnings=[f"Read in part:\n\x1b[31m {KEY}"])
+    assert shown.warnings == (
+        "Read in part: ⟨U+001B⟩[31m [api key]",
+        "instructions/main.md holds hidden characters, marked here: U+200B",
+    )
+    assert plain(shown).index("warning: Read in part") < plain(shown).index("warning: instructions")
 
 
 def test_a_link_with_a_control_character_is_dropped() -> None:
@@ -147,6 +160,46 @@ def test_the_gate_table_stands_alone() -> None:
         console.print(gate_table(report(), plan()))
     assert "64 x 1" in captured.get()
     assert "L2 unknown" in captured.get()
+
+
+@pytest.mark.parametrize("width", [60, 88, 200])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_gates_lines_say_every_claim_within_the_width(terminal: bool, width: int) -> None:
+    told = replace(report(), notes=("n" * 300, f"[bold]x[/bold] \x1b[31m {KEY}"))
+    text = _gate_lines(told, terminal=terminal, width=width)
+    assert max(map(cell_len, text.split("\n"))) <= min(88, width)
+    words = " ".join(text.split())
+    for claim in told.claims:
+        assert claim.name in words
+    assert "Gate: inconclusive" in words
+    assert "$0.84" in words
+    assert "[bold]x[/bold] ⟨U+001B⟩" in words
+    assert KEY not in text
+    assert text.count("n" * 20) >= 3
+
+
+def test_the_gates_lines_have_boxes_on_a_terminal_only() -> None:
+    def boxes(text: str) -> list[str]:
+        return [c for c in text if "\u2500" <= c <= "\u257f"]
+
+    assert boxes(_gate_lines(report(), terminal=True))
+    piped = _gate_lines(report(), terminal=False, width=200)
+    assert not boxes(piped)
+    assert "\x1b" not in piped
+    assert piped.startswith(
+        "Gate: inconclusive\ngate target cases: cases x runs 5 x 5, before 0.08"
+    )
+    assert "\ngate L2: unknown: 3 better, 4 worse of 64\n" in piped
+    assert piped.index("gate sealed cases: cases x runs") < piped.index("gate verdict: ")
+
+
+def _gate_lines(told: GateReport, *, terminal: bool, width: int = 88) -> str:
+    console = Console(
+        width=width, file=io.StringIO(), color_system=None, force_terminal=terminal, _environ={}
+    )
+    with console.capture() as captured:
+        gate_lines(plan(), told, console)
+    return captured.get()
 
 
 def test_folding_keeps_the_true_counts() -> None:

@@ -63,14 +63,14 @@ def test_an_agent_that_exits_does_not_end_the_worker() -> None:
 
 
 async def sleeper(request: RunRequest) -> RunAnswer:
-    await asyncio.sleep(30)
+    await asyncio.sleep(120)
     return RunAnswer(output="late")
 
 
 def test_an_async_agent_is_cancelled_at_its_deadline() -> None:
     started = time.monotonic()
     assert answers(sleeper, run_line("a", deadline_s=0.05))[1]["error"] == "timeout"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_an_agents_own_timeout_error_is_told_from_its_deadline() -> None:
@@ -101,7 +101,7 @@ def test_a_run_that_returns_something_else_is_missing() -> None:
 
 
 def test_as_many_runs_as_the_concurrency_are_under_way_at_once() -> None:
-    both = threading.Barrier(2, timeout=5)
+    both = threading.Barrier(2, timeout=60)
 
     def agent(request: RunRequest) -> RunAnswer:
         both.wait()
@@ -133,12 +133,12 @@ def test_a_thread_that_hangs_does_not_hold_the_end_for_longer_than_its_deadline(
     release = threading.Event()
 
     def agent(request: RunRequest) -> RunAnswer:
-        release.wait(20)
+        release.wait(120)
         return RunAnswer()
 
     started = time.monotonic()
     assert len(answers(agent, run_line("a", deadline_s=0.05))) == 1
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     release.set()
 
 
