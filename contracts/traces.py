@@ -46,6 +46,21 @@ class SpanError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """A judgement recorded beside a trace: an evaluator's score, or what a user thought of it."""
+
+    name: str
+    value: float | bool | str | None
+    """As recorded; None where only a comment was left."""
+    source: str
+    """Who judged: `eval`, `annotation`, `api`, `user`, or the backend's own word in lower case."""
+    comment: str | None = None
+    span_id: SpanId | None = None
+    """None: it is about the whole trace (or its session)."""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """One chat message of a model call. `tool_calls` holds (id, name, raw arguments)."""
 
@@ -82,7 +97,11 @@ class Span:
     messages_in: tuple[Message, ...] = ()
     messages_out: tuple[Message, ...] = ()
     finish_reason: str | None = None
+    prompt_name: str | None = None
+    prompt_version: str | None = None
+    """Of the managed prompt that the step was made with, where the recorder linked one."""
     attributes: Mapping[str, Json] = field(default_factory=dict)
+    """Small recorded attributes; keys under `tracemend.` are marks made by the reader."""
     virtual: bool = False
     """Made by the reader to hang orphans under; not counted as read."""
 
@@ -101,6 +120,12 @@ class Trace:
     """Recorded by one of our own probe runs; sources leave these out and count them."""
     orphans: int = 0
     """Spans whose parent is missing."""
+    pending: bool = False
+    """Its root was still open when it was read: neither a failure nor a success."""
+    name: str | None = None
+    version: str | None = None
+    tags: tuple[str, ...] = ()
+    scores: tuple[Score, ...] = ()
     resource: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -130,6 +155,8 @@ class TraceQuery:
     start: datetime | None = None
     end: datetime | None = None
     environment: str | None = None
+    cursor: str | None = None
+    """Where an earlier read of the same window stopped (`TraceBatch.cursor`); None: from the start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +184,14 @@ class ReadReport:
     """Traces left out since our own probe recorded them."""
     skipped: tuple[Skipped, ...] = ()
     status: ReadStatus = "complete"
+    pending: int = 0
+    """Traces left out since they were still open."""
+    why: str = ""
+    """In one line, why this format or reader was taken."""
+    marks: Mapping[str, int] = field(default_factory=dict)
+    """Oddities that were kept and marked, by name (`clock_skew`, `outside_parent`, ...)."""
+    requests: int = 0
+    """Calls made to a backend; 0 for files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +200,9 @@ class TraceBatch:
 
     traces: tuple[Trace, ...]
     read: ReadReport
+    cursor: str | None = None
+    """Goes into `TraceQuery.cursor` of a read that continues after this batch, in any process;
+    None: this source starts again from the beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,3 +213,11 @@ class SourceInfo:
     reachable: bool
     reader: str
     detail: str = ""
+    newest: datetime | None = None
+    """Start of the newest trace seen."""
+    limits: str = ""
+    """What the backend says of its rate limits, or what is assumed."""
+    clock_offset_s: float | None = None
+    """The backend's clock less ours; None: it did not say."""
+    can_write: bool | None = None
+    """Whether the key that reads can also write; None: not known."""

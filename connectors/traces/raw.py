@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Literal
 
 from contracts.json_types import Json, sha256_hex
+from contracts.traces import Score
 
 RawStatus = Literal["unset", "ok", "error"]
 
@@ -36,6 +37,24 @@ class RawSpan:
     resource: Mapping[str, Json] = field(default_factory=dict)
     replaced: bool = False
     """Bytes that are not UTF-8 were replaced in the text this span comes from."""
+    updated_ns: int | None = None
+    """When the record was last written; of several records of one span the newest stays."""
+    open: bool = False
+    """The backend says that the step is still running."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RawNote:
+    """What is recorded of a trace beside its spans. Its attributes stand in for the root's."""
+
+    trace_id: str
+    attributes: dict[str, Json] = field(default_factory=dict)
+    """Under the same keys as a span's, such as `session.id` or `langfuse.trace.name`."""
+    scores: tuple[Score, ...] = ()
+
+
+Raw = RawSpan | RawNote | None
+"""One record of a piece; None: a span without a usable id, which is counted."""
 
 
 @lru_cache(maxsize=65536)
