@@ -35,20 +35,43 @@ class _Section(BaseModel):
 
 
 class TraceSettings(_Section):
-    """One place to read traces from."""
+    """One place to read traces from. Keys and secrets come from the environment only."""
 
     kind: Literal["langfuse", "langsmith", "phoenix", "otlp", "files"]
     path: str | None = None
+    """Kinds files and otlp: a file, folder or glob, from the folder of `tracemend.yaml`."""
+    format: str | None = None
+    """Kind files: read only this format; None: whatever is found."""
     base_url: str | None = None
     environment: str | None = None
+    """Only traces of this environment; None: all (but never our own)."""
+    project: str | None = None
+    """Kinds langsmith and phoenix: the tracing project's name."""
+    workspace: str | None = None
+    """Kind langsmith: the workspace's id, for keys of an organization."""
+    env_prefix: str = Field(default="", pattern=r"^[A-Z0-9_]*$")
+    """In front of the usual variables: `REFUNDS_` reads `REFUNDS_LANGFUSE_PUBLIC_KEY`."""
+    requests_per_minute: int | None = Field(default=None, ge=1, le=1_000_000)
+    """What the plan allows on the main endpoint; None: what the vendor's paid plans allow."""
+    blob_hosts: tuple[str, ...] = ()
+    """Kind langsmith: hosts besides the API's own that presigned payloads are fetched from."""
 
 
 class AnalysisSettings(_Section):
-    """Which time is looked at, and what counts as chronic."""
+    """Which time is looked at, how long reading may take, and what counts as chronic."""
 
     window: TimeSpan = Field(gt=timedelta(0))
     baseline: TimeSpan = Field(gt=timedelta(0))
     chronic_floor: float = Field(ge=0, le=1)
+    read_within: TimeSpan = Field(gt=timedelta(0))
+    """Wall clock for reading one window; what was not read by then is missing, and said."""
+
+
+class RedactionSettings(_Section):
+    """What is masked beside the packaged rules, wherever text leaves memory."""
+
+    names: tuple[str, ...] = ()
+    """Names of people, customers or products, as whole words in any case."""
 
 
 class HarnessSettings(_Section):
@@ -120,6 +143,7 @@ class Settings(_Section):
     models: ModelSettings
     review: ReviewSettings
     budget: BudgetSettings
+    redaction: RedactionSettings
     playbooks: tuple[str, ...]
     """Folders of the operator's own playbooks."""
 

@@ -95,8 +95,9 @@ class Finding:
     actionable: bool
     why_not: str | None
     exemplars: tuple[tuple[TraceId, SpanId], ...]
-    first_seen: datetime
-    last_seen: datetime
+    first_seen: datetime | None
+    last_seen: datetime | None
+    """None: its traces carry no times."""
     score: float
     """Severity x prevalence x change; only its order means anything."""
 

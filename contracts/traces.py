@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, NewType
+from enum import Enum
+from typing import Final, Literal, NewType, cast
 
-from contracts.json_types import Json
+import orjson
+
+from contracts.json_types import Json, sha256_hex
 
 TraceId = NewType("TraceId", str)
 SpanId = NewType("SpanId", str)
@@ -19,21 +22,87 @@ ReadStatus = Literal["complete", "partial", "pending"]
 """How much of what was asked for was read. What is concluded from "partial" says so."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unread(Enum):
+    """A parsed value that nobody asked for yet."""
+
+    UNREAD = 0
+
+
 class Payload:
-    """Input or output of one span.
+    """Input or output of one span. Immutable.
 
     `text` is what was recorded, cut at the reader's cap; `value` is the parsed JSON when the text
-    is JSON (or the recorded structure), else None.
+    is JSON (or the recorded structure), else None. Both the parse and the hash are made when they
+    are first asked for: most payloads are never looked into.
     """
 
-    text: str
-    value: Json = None
-    size_bytes: int
-    """Size of the whole recorded text, before any cut."""
-    truncated: bool = False
-    sha256: str
-    """Of the whole recorded text, before any cut."""
+    __slots__ = ("_sha256", "_value", "size_bytes", "text", "truncated")
+
+    def __init__(
+        self,
+        *,
+        text: str,
+        size_bytes: int,
+        value: Json | _Unread = _Unread.UNREAD,
+        truncated: bool = False,
+        sha256: str | None = None,
+    ) -> None:
+        """Keep what was recorded.
+
+        Args:
+            text: what was recorded, or the part of it that is kept.
+            size_bytes: of the whole recorded text, before any cut.
+            value: what it holds, where that is known already; None: it is no JSON, or was cut.
+            truncated: whether `text` is only a part.
+            sha256: of the whole recorded text; needed when it was cut.
+        """
+        if truncated and sha256 is None:
+            raise ValueError("a cut payload needs the hash of the whole")
+        self.text: Final = text
+        self.size_bytes: Final = size_bytes
+        self.truncated: Final = truncated
+        self._value = None if truncated and value is _Unread.UNREAD else value
+        self._sha256 = sha256
+
+    @property
+    def value(self) -> Json:
+        """The parsed JSON, or the recorded structure; None for text that is no JSON."""
+        if isinstance(self._value, _Unread):
+            self._value = _parsed(self.text)
+        return self._value
+
+    @property
+    def sha256(self) -> str:
+        """Of the whole recorded text, before any cut."""
+        if self._sha256 is None:
+            self._sha256 = sha256_hex(self.text.encode("utf-8", "surrogatepass"))
+        return self._sha256
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when the whole recorded texts are."""
+        if not isinstance(other, Payload):
+            return NotImplemented
+        mine = (self.size_bytes, self.truncated, self.text)
+        return mine == (other.size_bytes, other.truncated, other.text) and (
+            not self.truncated or self.sha256 == other.sha256
+        )
+
+    def __hash__(self) -> int:
+        """By the kept text."""
+        return hash((self.size_bytes, self.text))
+
+    def __repr__(self) -> str:
+        """Sizes only: the text is somebody's data."""
+        return f"Payload({self.size_bytes} bytes{', cut' if self.truncated else ''})"
+
+
+def _parsed(text: str) -> Json:
+    if text[:1] not in ("{", "[", " ", "\n", "\t", "\r"):
+        return None
+    try:
+        return cast("Json", orjson.loads(text))
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +191,8 @@ class Trace:
     """Spans whose parent is missing."""
     pending: bool = False
     """Its root was still open when it was read: neither a failure nor a success."""
+    timeless: bool = False
+    """No time was recorded: the order of its spans means something, their times do not."""
     name: str | None = None
     version: str | None = None
     tags: tuple[str, ...] = ()
@@ -156,7 +227,7 @@ class TraceQuery:
     end: datetime | None = None
     environment: str | None = None
     cursor: str | None = None
-    """Where an earlier read of the same window stopped (`TraceBatch.cursor`); None: from the start."""
+    """Where an earlier read of this window stopped (`TraceBatch.cursor`); None: the beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +263,37 @@ class ReadReport:
     """Oddities that were kept and marked, by name (`clock_skew`, `outside_parent`, ...)."""
     requests: int = 0
     """Calls made to a backend; 0 for files."""
+
+
+_WORST: Final[tuple[ReadStatus, ...]] = ("complete", "pending", "partial")
+
+
+def add_reports(one: ReadReport, other: ReadReport) -> ReadReport:
+    """One report of two reads of different traces: counts add up, the worse status stands."""
+    marks = dict(one.marks)
+    for name, count in other.marks.items():
+        marks[name] = marks.get(name, 0) + count
+    return ReadReport(
+        source=_both(one.source, other.source),
+        format=_both(one.format, other.format),
+        traces=one.traces + other.traces,
+        spans=one.spans + other.spans,
+        orphans=one.orphans + other.orphans,
+        duplicates=one.duplicates + other.duplicates,
+        truncated=one.truncated + other.truncated,
+        excluded_own=one.excluded_own + other.excluded_own,
+        skipped=tuple(dict.fromkeys((*one.skipped, *other.skipped))),
+        status=max(one.status, other.status, key=_WORST.index),
+        pending=one.pending + other.pending,
+        why=_both(one.why, other.why, "; "),
+        marks=dict(sorted(marks.items())),
+        requests=one.requests + other.requests,
+    )
+
+
+def _both(one: str, other: str, between: str = ", ") -> str:
+    parts = dict.fromkeys(part for part in (one, other) if part and part != "none")
+    return between.join(parts) or one or other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

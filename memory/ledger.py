@@ -11,6 +11,7 @@ from memory.incidents import Incidents, Steps
 from memory.knowledge import Knowledge
 from memory.leases import Leases
 from memory.proposals import Proposals
+from memory.reads import Reads
 
 
 class Ledger:
@@ -25,6 +26,7 @@ class Ledger:
         self.audit = AuditLog(db)
         self.incidents = Incidents(db, self.audit)
         self.steps = Steps(db)
+        self.reads = Reads(db)
         self.knowledge = Knowledge(db, self.audit)
         self.proposals = Proposals(db, self.audit)
         self.gate = GateLedger(db, self.audit)

@@ -50,6 +50,13 @@ steps = Table(
 )  # fmt: skip
 """What a node has done already: a node that runs again returns the body and changes nothing."""
 
+reads = Table(
+    "reads", metadata, _project(), _text("thread"), _text("part"), _text("cursor"),
+    Column("body", JSON, nullable=False), _text("at"),
+    PrimaryKeyConstraint("project", "thread", "part"),
+)  # fmt: skip
+"""Where an unfinished read of traces stands; gone when its analysis is in the ledger."""
+
 findings = Table(
     "findings", metadata, _project(), _text("id"), _text("signature"), _text("state"),
     Column("body", JSON, nullable=False), Column("evidence", JSON, nullable=True),

@@ -40,8 +40,8 @@ def ticket(finding: Finding, why: str) -> dict[str, Json]:
         "rate": [low, middle, high],
         "change": finding.change,
         "exemplars": [[trace, span] for trace, span in finding.exemplars],
-        "first_seen": finding.first_seen.isoformat(),
-        "last_seen": finding.last_seen.isoformat(),
+        "first_seen": finding.first_seen.isoformat() if finding.first_seen else None,
+        "last_seen": finding.last_seen.isoformat() if finding.last_seen else None,
     }
 
 

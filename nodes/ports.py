@@ -1,33 +1,42 @@
 """Connectors from settings: the only place where a node learns which one it talks to."""
 
 import os
-from pathlib import Path
+
+from connectors.traces.several import SeveralSources
 
 from connectors.harness.directory import DirectoryHarness
 from connectors.probe.worker import WorkerProbe
-from connectors.traces.files import FilesSource, read_spans
+from connectors.traces.files import read_spans
+from connectors.traces.opening import open_trace_source
 from contracts.errors import ConfigError
 from contracts.protocols import Harness, Probe, TraceSource
 from memory.workspace import Workspace
 
 
 def open_source(ws: Workspace) -> TraceSource:
-    """Where the project's traces are read from.
+    """Where the project's traces are read from: all configured sources as one.
 
     Raises:
-        ConfigError: none is configured, or one that this release has no reader for.
+        ConfigError: none is configured, or one of them lacks a key.
     """
-    sources = ws.settings.traces
-    if not sources:
+    sources = [source for _, source in open_sources(ws)]
+    return sources[0] if len(sources) == 1 else SeveralSources(sources)
+
+
+def open_sources(ws: Workspace) -> list[tuple[str, TraceSource]]:
+    """Every configured source with its place in the settings; all files are one source.
+
+    Raises:
+        ConfigError: none is configured, or one of them lacks a key.
+    """
+    specs = ws.settings.traces
+    if not specs:
         raise ConfigError("traces: none configured; add `{kind: files, path: traces/}`")
-    patterns: list[str | Path] = []
-    for at, source in enumerate(sources):
-        if source.kind not in ("files", "otlp"):
-            raise ConfigError(f"traces.{at}.kind: this release reads files, not {source.kind!r}")
-        if source.path is None:
-            raise ConfigError(f"traces.{at}.path: missing; a file, folder or glob")
-        patterns.append(ws.root / source.path)
-    return FilesSource(patterns)
+    budget_s = ws.settings.analysis.read_within.total_seconds()
+    return [
+        (f"traces.{at}", open_trace_source(spec, f"traces.{at}", ws.root, budget_s=budget_s))
+        for at, spec in enumerate(specs)
+    ]
 
 
 def open_harness(ws: Workspace) -> Harness:

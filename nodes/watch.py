@@ -46,8 +46,7 @@ async def watch(state: WatchReads, runtime: Runtime[RunContext]) -> WatchWrites:
     if done is None:
         release = await asyncio.to_thread(ws.ledger.effects.release, release_id)
         source = open_source(ws)
-        where = next((t.environment for t in ws.settings.traces if t.environment), None)
-        since = TraceQuery(start=release.at, end=ws.ledger.db.clock(), environment=where)
+        since = TraceQuery(start=release.at, end=ws.ledger.db.clock())
         analysis = await analyze(source, since, project=ws.project)
         done = await asyncio.to_thread(_count, ws, thread, release, analysis)
     return {"watched": str(done["watched"])}

@@ -27,13 +27,14 @@ def worker_environment(
     env = known | dict(extra)
     marks = (
         f"deployment.environment={ENVIRONMENT},deployment.environment.name={ENVIRONMENT},"
-        f"tracemend.run_id={run_id}"
+        f"openinference.project.name={ENVIRONMENT},tracemend.run_id={run_id}"
     )
     theirs = env.get("OTEL_RESOURCE_ATTRIBUTES", "").rstrip(", ")
     return env | {
         "TRACEMEND_RUN_ID": run_id,
         "LANGFUSE_TRACING_ENVIRONMENT": ENVIRONMENT,
         "LANGSMITH_PROJECT": ENVIRONMENT,
+        "PHOENIX_PROJECT_NAME": ENVIRONMENT,  # Phoenix keeps no resource attribute but this one
         # The last of two equal keys wins in OpenTelemetry: ours stand behind the operator's.
         "OTEL_RESOURCE_ATTRIBUTES": f"{theirs},{marks}" if theirs else marks,
     }

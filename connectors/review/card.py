@@ -272,8 +272,8 @@ def _p(value: float) -> str:
     return "< .001" if value < 0.001 else f"{value:.3f}"
 
 
-def _time(at: datetime) -> str:
-    return at.strftime("%Y-%m-%d %H:%M:%SZ")
+def _time(at: datetime | None) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%SZ") if at else "unknown"
 
 
 def _safe_check(check: Check) -> Check:

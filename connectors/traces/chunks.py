@@ -1,28 +1,26 @@
-"""Files to pieces of JSON: which files there are, what format they hold, line by line or whole."""
+"""Files to pieces of JSON: which files there are, what format they hold, piece by piece."""
 
-import glob
 import gzip
-import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Literal, Self, cast
+from typing import Literal
 
-from contracts.errors import UsageError
+from connectors.traces.formats import Format, detect_text
+from connectors.traces.plain import open_plain
+from connectors.traces.rows import RowShape, detect_rows, row_pieces
 
-HEAD_BYTES = 128 << 10  # within which a file says what it holds
+HEADS = (16 << 10, 256 << 10, 64 << 20)
+"""Bytes of a file that are looked at to know its format: more where the first do not say it."""
 BLOCK_BYTES = 1 << 20
 MAX_CHUNK_BYTES = 512 << 20  # a longer line or document is skipped, so that memory stays bounded
 
-Shape = Literal["lines", "document"]
-_OTLP_KEY = re.compile(rb'"(?:resourceSpans|resource_spans|batches)"\s*:')
-_TREE_KEY = re.compile(rb'"spans"\s*:\s*\[|"span_id"\s*:')
+Shape = Literal["lines", "document"] | RowShape
 _OTHER_SIGNAL = re.compile(rb'"resource_?(?:Logs|Metrics|logs|metrics)"\s*:')
-_TRACE_ID_KEYS = (b'"traceId"', b'"trace_id"')
 _ID_VALUE = re.compile(rb'\s*:\s*"([^"\\]{1,128})"')
 
 
@@ -32,13 +30,14 @@ class TraceFile:
 
     path: Path
     shape: Shape
+    format: Format
     whole_trace: bytes | None = None
     """The id as recorded, where the file is one document that holds one trace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """One line, or one whole document."""
+    """One line, one row, or one whole document."""
 
     data: bytes
     line: int
@@ -53,7 +52,24 @@ class ChunkReader:
     line: int = 0
 
     def __iter__(self) -> Iterator[Chunk]:
-        return self._document() if self.file.shape == "document" else self._lines()
+        match self.file.shape:
+            case "document":
+                return self._document()
+            case "lines":
+                return self._lines()
+            case _:
+                return self._rows(self.file.shape)
+
+    def _rows(self, shape: RowShape) -> Iterator[Chunk]:
+        try:
+            for number, data in row_pieces(self.file.path, shape):
+                self.line = number
+                if len(data) > MAX_CHUNK_BYTES:
+                    self.broken = f"larger than {MAX_CHUNK_BYTES >> 20} MB in one piece"
+                    return
+                yield Chunk(data=data, line=self.line)
+        except (EOFError, OSError, ValueError) as error:
+            self.broken = f"cannot be read on ({str(error)[:120]})"
 
     def _document(self) -> Iterator[Chunk]:
         blocks: list[bytes] = []
@@ -99,123 +115,72 @@ class ChunkReader:
             self.broken = error.strerror or str(error)
 
 
-def open_plain(path: Path) -> BufferedIOBase:
-    """The file's bytes, decompressed when it is gzip or zstandard by its first bytes.
+def detect(path: Path, wanted: Format | None = None) -> TraceFile | str:
+    """How to read the file, or in one line why it is not read.
 
-    Read it by `read1`: a larger read of a torn file loses what could still be unpacked.
+    Args:
+        path: the file.
+        wanted: the only format that is looked for; None: every known one.
     """
-    with path.open("rb") as raw:
-        magic = raw.read(4)
-    if magic[:2] == b"\x1f\x8b":
-        return gzip.open(path, "rb")
-    if magic == b"\x28\xb5\x2f\xfd":
-        return cast("BufferedIOBase", _ZstdFile(path))  # as much of one as is used here
-    return path.open("rb")
-
-
-class _ZstdFile:
-    """A zstandard reader with the errors of a gzip one."""
-
-    def __init__(self, path: Path) -> None:
-        import zstandard  # noqa: PLC0415  (only where such a file is met)
-
-        self._torn = zstandard.ZstdError
-        self._stream = zstandard.ZstdDecompressor().stream_reader(
-            path.open("rb"), read_across_frames=True, closefd=True
-        )
-
-    def read1(self, size: int) -> bytes:
-        try:
-            return self._stream.read1(size)
-        except self._torn as error:
-            raise EOFError(str(error)) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stream.close()  # type: ignore[no-untyped-call]  # its stub leaves it untyped
-
-
-def find_files(patterns: Sequence[str | Path]) -> list[Path]:
-    """The files that the patterns name: files, folders (walked, hidden entries left out), globs.
-
-    Raises:
-        UsageError: a pattern names nothing.
-    """
-    found: dict[str, Path] = {}
-    for pattern in patterns:
-        path = Path(pattern)
-        if path.is_dir():
-            paths = _walk(path)
-        elif path.exists():
-            paths = [path]
-        elif glob.has_magic(str(pattern)):
-            paths = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True))]  # noqa: PTH207  # an absolute pattern too
-            paths = [file for one in paths for file in (_walk(one) if one.is_dir() else [one])]
-            if not paths:
-                raise UsageError(f"{pattern}: no file matches")
-        else:
-            raise UsageError(f"{pattern}: no such file or folder")
-        for file in paths:
-            found.setdefault(os.path.realpath(file), file)
-    if not found:
-        raise UsageError(f"{', '.join(map(str, patterns)) or 'no path given'}: nothing to read")
-    return sorted(found.values())
-
-
-def _walk(folder: Path) -> list[Path]:
-    files = []
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        files += [Path(root) / name for name in sorted(names) if not name.startswith(".")]
-    return files
-
-
-def detect(path: Path) -> TraceFile | str:
-    """How to read the file, or in one line why it is not read."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return "not a regular file"
-        with open_plain(path) as stream:
-            head = _head(stream)
+        found = _first_known(path)
     except OSError as error:
         return error.strerror or str(error) or "unreadable"
-    except (EOFError, zlib.error) as error:
+    except (EOFError, zlib.error, ValueError) as error:
         return f"compressed data breaks off ({error})"
-    return _format_of(path, head.removeprefix(b"\xef\xbb\xbf").lstrip())
+    if wanted is not None and isinstance(found, TraceFile) and found.format is not wanted:
+        return f"it holds {found.format.name}, not {wanted.name}"
+    return found
 
 
-def _format_of(path: Path, text: bytes) -> TraceFile | str:
+def _first_known(path: Path) -> TraceFile | str:
+    found: TraceFile | str = "empty"
+    for limit in HEADS:
+        with open_plain(path) as stream:
+            head, complete = _head(stream, limit)
+        found = _format_of(path, head, complete=complete)
+        if complete or not isinstance(found, str) or head.lstrip()[:1] not in (b"{", b"["):
+            break
+    return found
+
+
+def _format_of(path: Path, head: bytes, *, complete: bool) -> TraceFile | str:
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text.strip(b"\0"):
         return "empty"
+    rows = detect_rows(path, head)
+    if rows is not None:
+        return (
+            rows if isinstance(rows, str) else TraceFile(path=path, shape=rows[1], format=rows[0])
+        )
     if text[:1] not in (b"{", b"["):
         return "no known format: not JSON"
-    otlp = _OTLP_KEY.search(text)
-    tree = None if otlp else _TREE_KEY.search(text)
-    key = otlp or tree
-    if key is None or not (otlp or any(name in text for name in _TRACE_ID_KEYS)):
+    found = detect_text(text, complete=complete)
+    if found is None:
         return "no spans in it" if _OTHER_SIGNAL.search(text) else "no known format: no spans in it"
-    line_end = text.find(b"\n")
-    if line_end < 0 or key.start() < line_end:
-        return TraceFile(path=path, shape="lines")
-    return TraceFile(path=path, shape="document", whole_trace=None if otlp else _only_id(text))
+    form, shape = found
+    alone = _only_id(text) if shape == "document" else None
+    return TraceFile(path=path, shape=shape, format=form, whole_trace=alone)
 
 
-def _head(stream: BufferedIOBase) -> bytes:
-    """The first bytes; of a torn compressed file, those before the tear."""
-    head = b""
-    while len(head) < HEAD_BYTES:
+def _head(stream: BufferedIOBase, limit: int) -> tuple[bytes, bool]:
+    """The first bytes (of a torn compressed file, those before the tear); whether they are all."""
+    blocks: list[bytes] = []
+    size = 0
+    while size < limit:
         try:
-            block = stream.read1(HEAD_BYTES - len(head))
+            block = stream.read1(min(BLOCK_BYTES, limit - size))
         except (EOFError, zlib.error):
-            if head:
+            if blocks:
                 break
             raise
         if not block:
-            break
-        head += block
-    return head
+            return b"".join(blocks), True
+        blocks.append(block)
+        size += len(block)
+    return b"".join(blocks), False
 
 
 def _only_id(text: bytes) -> bytes | None:
@@ -228,17 +193,13 @@ def _only_id(text: bytes) -> bytes | None:
     return match[1] if match else None
 
 
-def trace_ids(data: bytes) -> set[bytes]:
-    """Every id that stands under a trace id key, links included, without parsing the text.
+def trace_ids(file: TraceFile, data: bytes) -> set[str]:
+    """Ids of the traces that the piece mentions, links included, without parsing it.
 
     A quotation mark inside a JSON string follows a backslash, so the closed key cannot be text.
     """
-    found = set()
-    for key in _TRACE_ID_KEYS:
-        here = data.find(key)
-        while here >= 0:
-            match = _ID_VALUE.match(data, here + len(key))
-            if match:
-                found.add(match[1])
-            here = data.find(key, here + len(key))
-    return found
+    if file.whole_trace is not None:
+        return {file.format.key_of(file.whole_trace.decode("utf-8", "replace"))}
+    key_of = file.format.key_of
+    recorded = set(file.format.id_pattern.findall(data))
+    return {key_of(text.decode("utf-8", "replace")) for text in recorded}

@@ -8,15 +8,18 @@ the traces whose end is farthest are dropped and read again in a further pass.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connectors.traces.chunks import Chunk, ChunkReader, TraceFile, detect, find_files, trace_ids
-from connectors.traces.raw import RawSpan, clean_id
+from connectors.traces.chunks import Chunk, ChunkReader, TraceFile, detect, trace_ids
+from connectors.traces.formats import Format, named
+from connectors.traces.plain import find_files
+from connectors.traces.raw import RawNote, RawSpan
 from connectors.traces.reading import Reading, spans_of
-from connectors.traces.tree import Built, build_trace
+from connectors.traces.tree import Built, build_trace, in_window
 from contracts.errors import SourceError, UsageError
 from contracts.traces import (
     SourceInfo,
@@ -29,6 +32,7 @@ from contracts.traces import (
 PAYLOAD_CAP_BYTES = 256 << 10
 BATCH_TRACES = 100
 MAX_WAITING_BYTES = 64 << 20
+SWEEP_PIECES = 64
 _UNREADABLE = ("no known format", "no spans in it", "empty", "not a regular file")
 
 
@@ -36,7 +40,7 @@ _UNREADABLE = ("no known format", "no spans in it", "empty", "not a regular file
 class _Waiting:
     """Spans of a trace whose last piece was not read yet."""
 
-    spans: list[RawSpan] = field(default_factory=list)
+    records: list[RawSpan | RawNote] = field(default_factory=list)
     size: int = 0
 
 
@@ -51,8 +55,12 @@ class FilesSource:
         batch_traces: int = BATCH_TRACES,
         max_waiting_bytes: int = MAX_WAITING_BYTES,
         name: str = "files",
+        format: str | None = None,
+        environment: str | None = None,
     ) -> None:
         self.name = name
+        self._environment = environment
+        self._wanted = format
         self._patterns = tuple(patterns)
         self._cap = payload_cap_bytes
         self._batch = batch_traces
@@ -66,7 +74,8 @@ class FilesSource:
         except UsageError as error:
             return SourceInfo(source=where, reachable=False, reader="none", detail=str(error))
         detail = f"{len(read.files)} files to read, {len(read.skipped)} skipped"
-        return SourceInfo(source=where, reachable=True, reader="files", detail=detail)
+        reader = ", ".join(sorted({file.format.name for file in read.files}))
+        return SourceInfo(source=where, reachable=True, reader=reader, detail=detail)
 
     async def window(self, query: TraceQuery) -> AsyncIterator[TraceBatch]:
         """Whole traces whose first span starts in the window, in batches.
@@ -103,12 +112,13 @@ class FilesSource:
         Raises:
             UsageError: there is none that can be read.
         """
+        wanted = named(self._wanted) if self._wanted else None
         paths = find_files(self._patterns)
         where = ", ".join(map(str, self._patterns))
         read = Reading(source=f"{self.name}:{where}", files=[], skipped=[])
         reasons = []
         for path in paths:
-            found = detect(path)
+            found = detect(path, wanted)
             if isinstance(found, TraceFile):
                 read.files.append(found)
             else:
@@ -119,6 +129,7 @@ class FilesSource:
             if len(paths) == 1:
                 raise UsageError(f"{paths[0]}: {reasons[0]}")
             raise UsageError(f"{where}: none of {len(paths)} files can be read ({reasons[0]})")
+        _keep_richest(read, wanted)
         return read
 
     def _batches(self, query: TraceQuery) -> Generator[TraceBatch, None, None]:
@@ -127,21 +138,28 @@ class FilesSource:
         size = 0
         for built in self._traces(read, None):
             trace = built.trace
-            if not _in_window(trace, query):
+            if not in_window(trace, query, self._environment):
+                if trace.timeless:
+                    read.mark({"no_times": 1})
                 continue
             if trace.own:
                 read.count("excluded_own")
+                continue
+            if trace.pending:
+                read.count("pending")
                 continue
             read.count("traces")
             read.count("spans", built.spans)
             read.count("orphans", trace.orphans)
             read.count("duplicates", built.duplicates)
             read.count("truncated", built.truncated)
+            read.mark(built.marks)
             ready.append(trace)
             size += built.text_bytes
             if len(ready) >= self._batch or size >= self._max_waiting // 2:
                 yield TraceBatch(traces=tuple(ready), read=read.report())
                 ready, size = [], 0
+        read.read_through = True
         yield TraceBatch(traces=tuple(ready), read=read.report())
 
     def _find(self, trace_id: TraceId) -> Trace | None:
@@ -153,46 +171,85 @@ class FilesSource:
     def _traces(self, read: Reading, wanted: set[str] | None) -> Iterator[Built]:
         """Every trace, or the wanted ones, each once; as many passes as memory asks for."""
         last = _last_seen(read.files)
-        first_pass = True
+        note = read
         while True:
-            note = read if first_pass else Reading(source="", files=[], skipped=[])
-            dropped: set[str] = set()
-            yield from self._pass(read.files, note, wanted, last, dropped)
-            if not dropped:
+            one = _Pass(
+                read.files, note, wanted, last, cap=self._cap, max_waiting=self._max_waiting
+            )
+            yield from one.run()
+            if not one.dropped:
                 return
-            wanted, first_pass = dropped, False
+            wanted, note = one.dropped, Reading(source="", files=[], skipped=[])
 
-    def _pass(
-        self,
-        files: Iterable[TraceFile],
-        note: Reading,
-        wanted: set[str] | None,
-        last: dict[str, int],
-        dropped: set[str],
-    ) -> Iterator[Built]:
-        waiting: dict[str, _Waiting] = {}
-        total = 0
-        for number, (file, chunk) in enumerate(_chunks(files, note)):
-            if wanted is not None and not _mentions(file, chunk, wanted):
-                continue
-            for raw in spans_of(file, chunk, note):
-                if (wanted is None or raw.trace_id in wanted) and raw.trace_id not in dropped:
-                    held = waiting.setdefault(raw.trace_id, _Waiting())
-                    held.spans.append(raw)
-            shares = _share(chunk, file, waiting, last, number)
-            for key, size in shares.items():
-                waiting[key].size += size
-                total += size
-            for key in [key for key in shares if last.get(key, number) == number]:
-                held = waiting.pop(key)
-                total -= held.size
-                yield build_trace(held.spans, self._cap)
-            while total > self._max_waiting and len(waiting) > 1:
-                far = max(waiting, key=lambda k: (last.get(k, 1 << 62), k))
-                total -= waiting.pop(far).size
-                dropped.add(far)
-        for held in waiting.values():
-            yield build_trace(held.spans, self._cap)
+
+@dataclass(slots=True)
+class _Pass:
+    """One reading of all files; afterwards `dropped` names what is left for a further one."""
+
+    files: Sequence[TraceFile]
+    note: Reading
+    wanted: set[str] | None
+    last: dict[str, int]
+    cap: int = field(kw_only=True)
+    max_waiting: int = field(kw_only=True)
+    waiting: dict[str, _Waiting] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
+    given: set[str] = field(default_factory=set)
+    """Of formats whose pieces hold whole traces: the same log may come twice."""
+    held_bytes: int = 0
+
+    def run(self) -> Iterator[Built]:
+        """Every trace as soon as its last piece was read."""
+        for number, (file, chunk) in enumerate(_chunks(self.files, self.note)):
+            touched = self._take(file, chunk)
+            for key in touched:
+                if self.last.get(key, number) <= number:
+                    yield from self._give(key, whole=file.format.whole)
+            if number % SWEEP_PIECES == 0:  # traces that only a link mentioned last
+                for key in [k for k in self.waiting if self.last.get(k, number + 1) <= number]:
+                    yield from self._give(key, whole=False)
+            self._make_room()
+        for key in list(self.waiting):
+            yield from self._give(key, whole=False)
+
+    def _take(self, file: TraceFile, chunk: Chunk) -> list[str]:
+        """Put the records of one piece to those of their traces; names the traces that it has."""
+        whole = file.format.whole
+        if self.wanted is not None and not whole and not trace_ids(file, chunk.data) & self.wanted:
+            return []
+        ids: set[str] = set()
+        for raw in spans_of(file, chunk, self.note):
+            key = raw.trace_id
+            if (self.wanted is None or key in self.wanted) and key not in self.dropped:
+                self.waiting.setdefault(key, _Waiting()).records.append(raw)
+                ids.add(key)
+        touched = sorted(ids)
+        for key in touched:
+            self.waiting[key].size += len(chunk.data) // len(touched)
+            self.held_bytes += len(chunk.data) // len(touched)
+        return touched
+
+    def _give(self, key: str, *, whole: bool) -> Iterator[Built]:
+        held = self.waiting.pop(key)
+        self.held_bytes -= held.size
+        if whole and key in self.given:
+            again = sum(isinstance(record, RawSpan) for record in held.records)
+            self.note.count("spans", again)
+            self.note.count("duplicates", again)
+            return
+        if whole:
+            self.given.add(key)
+        if any(isinstance(record, RawSpan) for record in held.records):
+            yield build_trace(held.records, self.cap)
+        else:
+            self.note.mark({"scores_without_spans": 1})
+
+    def _make_room(self) -> None:
+        """Drop the traces whose end is farthest; a further pass reads them."""
+        while self.held_bytes > self.max_waiting and len(self.waiting) > 1:
+            far = max(self.waiting, key=lambda k: (self.last.get(k, 1 << 62), k))
+            self.held_bytes -= self.waiting.pop(far).size
+            self.dropped.add(far)
 
 
 def read_spans(path: Path, *, payload_cap_bytes: int = PAYLOAD_CAP_BYTES) -> Trace | None:
@@ -211,15 +268,6 @@ def read_spans(path: Path, *, payload_cap_bytes: int = PAYLOAD_CAP_BYTES) -> Tra
     return best.trace if best else None
 
 
-def _in_window(trace: Trace, query: TraceQuery) -> bool:
-    start = trace.started_at
-    if query.start is not None and start < query.start:
-        return False
-    if query.end is not None and start >= query.end:
-        return False
-    return query.environment is None or trace.own or trace.environment == query.environment
-
-
 def _chunks(files: Iterable[TraceFile], note: Reading) -> Iterator[tuple[TraceFile, Chunk]]:
     for file in files:
         reader = ChunkReader(file)
@@ -230,46 +278,44 @@ def _chunks(files: Iterable[TraceFile], note: Reading) -> Iterator[tuple[TraceFi
             note.skip(file.path, f"line {reader.line + 1}: {reader.broken}")
 
 
+def _keep_richest(read: Reading, wanted: Format | None) -> None:
+    """Leave the files of the richest formats, and those that only add to them; say what was left.
+
+    Where a folder holds the same runs as span trees and as chat logs, counting both counts twice.
+    """
+    best = max(file.format.rank for file in read.files)
+    kept: list[TraceFile] = []
+    left: list[TraceFile] = []
+    for file in read.files:
+        (kept if file.format.rank in (best, 0) else left).append(file)
+    read.files[:] = kept
+    names = ", ".join(sorted({file.format.name for file in kept}))
+    for file in left:
+        read.skip(file.path, f"{file.format.name}: {names} in the same place says more of a run")
+    counts = Counter(file.format for file in kept)
+    said = [f"{n} {'file' if n == 1 else 'files'} of {f.what}" for f, n in counts.items()]
+    read.why = "; ".join(sorted(said))
+    if wanted is not None:
+        read.why += " (asked for by --format)"
+    elif left:
+        read.why += f"; {len(left)} of poorer formats left out"
+
+
 def _last_seen(files: Iterable[TraceFile]) -> dict[str, int]:
     """The number of the last piece that mentions each trace.
 
-    A document that holds one trace is not read for this: its head named the trace already.
+    A document that holds one trace is not read for this: its head named the trace already; nor are
+    formats whose pieces hold whole traces.
     """
     last: dict[str, int] = {}
     number = 0
     for file in files:
         if file.whole_trace is not None:
-            last[_as_key(file.whole_trace)] = number
+            last.update(dict.fromkeys(trace_ids(file, b""), number))
             number += 1
             continue
         for chunk in ChunkReader(file):
-            for recorded in trace_ids(chunk.data):
-                last[_as_key(recorded)] = number
+            if not file.format.whole:
+                last.update(dict.fromkeys(trace_ids(file, chunk.data), number))
             number += 1
     return last
-
-
-def _as_key(recorded: bytes) -> str:
-    return clean_id(recorded.decode("utf-8", "replace"), 16) or ""
-
-
-def _mentions(file: TraceFile, chunk: Chunk, wanted: set[str]) -> bool:
-    if file.whole_trace is not None:
-        return True
-    return any(_as_key(recorded) in wanted for recorded in trace_ids(chunk.data))
-
-
-def _share(
-    chunk: Chunk,
-    file: TraceFile,
-    waiting: dict[str, _Waiting],
-    last: dict[str, int],
-    number: int,
-) -> dict[str, int]:
-    """Bytes of this piece for each waiting trace in it, and those that only a link mentions."""
-    if file.whole_trace is not None:
-        keys = {_as_key(file.whole_trace)} & waiting.keys()
-    else:
-        keys = {_as_key(recorded) for recorded in trace_ids(chunk.data)} & waiting.keys()
-    size = len(chunk.data) // max(1, len(keys))
-    return dict.fromkeys(sorted(keys), size)

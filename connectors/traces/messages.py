@@ -1,22 +1,23 @@
-"""Chat messages of a model call, from whichever attributes recorded them."""
+"""Chat messages of a model call from OpenInference attributes, and the texts that calls share."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Final
 
 import orjson
 
-from connectors.traces.raw import RawSpan, as_objects, as_text
+from connectors.traces.blobs import media_mark, without_blobs
+from connectors.traces.raw import as_text
 from contracts.json_types import Json
 from contracts.traces import Message
 
 MAX_MESSAGES = 512  # of one call; a longer history keeps its end
-_EVENT_ROLES = {
-    "gen_ai.system.message": "system",
-    "gen_ai.user.message": "user",
-    "gen_ai.assistant.message": "assistant",
-    "gen_ai.tool.message": "tool",
-}
+MAX_CHOICES = 16  # of one call; more answers are the pieces of a streamed one
+_ROLES: Final = {
+    "human": "user", "ai": "assistant", "model": "assistant", "developer": "system",
+    "function": "tool",
+}  # fmt: skip
 
 
 class Texts:
@@ -64,6 +65,11 @@ class Texts:
         return found
 
 
+def role_of(recorded: str) -> str:
+    """The role in one spelling; roles of other kinds stay as they were recorded."""
+    return _ROLES.get(recorded, recorded)[:64]
+
+
 def numbered(attributes: Mapping[str, Json], prefix: str) -> list[dict[str, Json]]:
     """Arrays written as numbered keys: `prefix` + `N.rest` as one object of rests an index."""
     rows: dict[int, dict[str, Json]] = {}
@@ -79,8 +85,7 @@ def numbered(attributes: Mapping[str, Json], prefix: str) -> list[dict[str, Json
 Rows = dict[int, dict[str, Json]]
 """Numbered keys as one object of rests an index."""
 
-_IN = "input_messages."
-_OUT = "output_messages."
+_ROWS = ("llm.input_messages.", "llm.output_messages.")
 
 
 @lru_cache(maxsize=16384)
@@ -90,33 +95,21 @@ def _place(key: str, prefix: int) -> tuple[int, str] | None:
     return (int(index), rest) if len(index) <= 6 and index.isdecimal() else None
 
 
-def split_attributes(
-    attributes: Mapping[str, Json], *, messages: bool
-) -> tuple[list[tuple[str, Json]], Rows, Rows, list[str]]:
-    """(other attributes, input message rows, output message rows, tool schemas), in one pass."""
-    others: list[tuple[str, Json]] = []
+def message_rows(attributes: Mapping[str, Json]) -> tuple[Rows, Rows]:
+    """(input message rows, output message rows), in one pass."""
     sent: Rows = {}
     said: Rows = {}
-    tools: list[str] = []
     for key, value in attributes.items():
-        if not key.startswith("llm."):
-            others.append((key, value))
-        elif key.startswith((_IN, _OUT), 4):
-            if messages:
-                inward = key[4] == "i"
-                found = _place(key, 19 if inward else 20)
-                if found is not None:
-                    rows = sent if inward else said
-                    row = rows.get(found[0])
-                    if row is None:
-                        row = rows[found[0]] = {}
-                    row[found[1]] = value
-        elif key.startswith("tools.", 4):
-            if isinstance(value, str):
-                tools.append(value)
-        else:
-            others.append((key, value))
-    return others, sent, said, tools
+        if key.startswith(_ROWS):
+            inward = key[4] == "i"
+            found = _place(key, 19 if inward else 20)
+            if found is not None:
+                rows = sent if inward else said
+                row = rows.get(found[0])
+                if row is None:
+                    row = rows[found[0]] = {}
+                row[found[1]] = value
+    return sent, said
 
 
 def openinference_messages(rows: Rows, texts: Texts) -> tuple[Message, ...]:
@@ -135,132 +128,47 @@ def openinference_messages(rows: Rows, texts: Texts) -> tuple[Message, ...]:
     return texts.remember(tuple(messages))
 
 
+def joined_pieces(said: tuple[Message, ...], texts: Texts) -> tuple[Message, ...]:
+    """A streamed answer that was recorded as one message a piece, as one message."""
+    if len(said) <= MAX_CHOICES or any(one.tool_calls or one.role != "assistant" for one in said):
+        return said
+    return (texts.plain("assistant", "".join(one.content for one in said)),)
+
+
 def _openinference_message(row: Mapping[str, Json], texts: Texts) -> Message:
     content = row.get("message.content")
     role = row.get("message.role")
     if len(row) == 2 and isinstance(content, str) and isinstance(role, str):
-        return texts.plain(role, content)
+        return texts.plain(role_of(role), without_blobs(content))
     if not isinstance(content, str):
         parts = numbered(row, "message.contents.")
-        content = "\n".join(as_text(part.get("message_content.text")) for part in parts)
+        content = "\n".join(_content_text(part) for part in parts)
     calls = tuple(
         (
             as_text(call.get("tool_call.id")) or None,
             texts.keep(as_text(call.get("tool_call.function.name"))),
             texts.keep(_json_text(call.get("tool_call.function.arguments"))),
         )
-        for call in (numbered(row, "message.tool_calls.") if len(row) > 2 else ())
+        for call in (numbered(row, "message.tool_calls.") if len(row) > 1 else ())
     )
     return Message(
-        role=as_text(row.get("message.role")),
-        content=texts.keep(content),
+        role=role_of(as_text(role)),
+        content=texts.keep(without_blobs(content)),
         tool_call_id=as_text(row.get("message.tool_call_id")) or None,
         tool_calls=calls,
     )
 
 
-def genai_messages(recorded: Json, texts: Texts) -> tuple[Message, ...]:
-    """Messages of `gen_ai.input.messages` and `gen_ai.output.messages`: role and parts."""
-    rows = as_objects(_parsed(recorded))[-MAX_MESSAGES:]
-    return tuple(_chat_message(row, texts) for row in rows)
-
-
-def old_genai_messages(
-    attributes: Mapping[str, Json], prefix: str, texts: Texts
-) -> tuple[Message, ...]:
-    """Messages under `gen_ai.prompt.` or `gen_ai.completion.`."""
-    messages = []
-    for row in numbered(attributes, prefix)[-MAX_MESSAGES:]:
-        calls = [
-            {"id": c.get("id"), "name": c.get("name"), "arguments": c.get("arguments")}
-            for c in numbered(row, "tool_calls.")
-        ]
-        messages.append(
-            _chat_message(
-                {
-                    "role": row.get("role"),
-                    "content": row.get("content"),
-                    "tool_call_id": row.get("tool_call_id"),
-                    "tool_calls": calls,
-                },
-                texts,
-            )
-        )
-    return tuple(messages)
-
-
-def event_messages(raw: RawSpan, texts: Texts) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """(input, output) of span events such as `gen_ai.user.message` and `gen_ai.choice`."""
-    before: list[Message] = []
-    after: list[Message] = []
-    for name, attributes in raw.events:
-        if name in _EVENT_ROLES:
-            row = {"role": _EVENT_ROLES[name], **attributes}
-            before.append(_chat_message(row, texts))
-        elif name == "gen_ai.choice":
-            inner = _parsed(attributes.get("message"))
-            row = {"role": "assistant", **(inner if isinstance(inner, dict) else attributes)}
-            after.append(_chat_message(row, texts))
-    return tuple(before[-MAX_MESSAGES:]), tuple(after[-MAX_MESSAGES:])
-
-
-def chat_value_messages(value: Json, texts: Texts) -> tuple[Message, ...]:
-    """Messages of a recorded request or answer `{"messages": [{"role", "content"}]}`."""
-    rows = value.get("messages") if isinstance(value, dict) else value
-    found = [row for row in as_objects(rows) if isinstance(row.get("role"), str)]
-    return tuple(_chat_message(row, texts) for row in found[-MAX_MESSAGES:])
-
-
-def _chat_message(row: Mapping[str, Json], texts: Texts) -> Message:
-    """One message in the shape of OpenAI chat, or of role and parts."""
-    parts = as_objects(row.get("parts")) or as_objects(row.get("content"))
-    content = row.get("content")
-    spoken = content if isinstance(content, str) else "\n".join(_part_texts(parts))
-    calls = [_call(call, texts) for call in as_objects(_parsed(row.get("tool_calls")))]
-    calls += [_call(part, texts) for part in parts if part.get("type") in ("tool_call", "tool_use")]
-    answers = [p.get("id") for p in parts if p.get("type") == "tool_call_response"]
-    answered = row.get("tool_call_id") or row.get("id") or (answers[0] if answers else None)
-    role = as_text(row.get("role"))
-    return Message(
-        role=role,
-        content=texts.keep(spoken),
-        tool_call_id=as_text(answered) or None if role == "tool" else None,
-        tool_calls=tuple(calls),
-    )
-
-
-def _part_texts(parts: Iterable[Mapping[str, Json]]) -> list[str]:
-    texts = []
-    for part in parts:
-        for key in ("content", "text", "result", "response"):
-            value = part.get(key)
-            if value is not None:
-                texts.append(_json_text(value))
-                break
-    return texts
-
-
-def _call(call: Mapping[str, Json], texts: Texts) -> tuple[str | None, str, str]:
-    function = call.get("function")
-    inner = function if isinstance(function, dict) else call
-    arguments = next(
-        (inner[key] for key in ("arguments", "args", "input") if inner.get(key) is not None), ""
-    )
-    return (
-        as_text(call.get("id")) or None,
-        texts.keep(as_text(inner.get("name"))),
-        texts.keep(_json_text(arguments)),
-    )
-
-
-def _parsed(value: Json) -> Json:
-    if not isinstance(value, str):
-        return value
-    try:
-        parsed: Json = orjson.loads(value)
-    except (ValueError, RecursionError):
-        return None
-    return parsed
+def _content_text(part: Mapping[str, Json]) -> str:
+    """Text of one part of a message; a mark where it is an image or a file."""
+    text = part.get("message_content.text")
+    if isinstance(text, str):
+        return text
+    for kind in ("image", "audio", "video", "document"):
+        url = part.get(f"message_content.{kind}.{kind}.url")
+        if isinstance(url, str):
+            return media_mark({"type": kind, "url": url}) or ""
+    return ""
 
 
 def _json_text(value: Json) -> str:

@@ -11,15 +11,29 @@ from typing import Final
 
 import orjson
 
-from connectors.traces.messages import (
-    Rows,
-    Texts,
-    chat_value_messages,
+from connectors.traces.attributes import SmallAttributes
+from connectors.traces.chat_rows import json_text
+from connectors.traces.chat_values import (
+    is_tool_answer,
+    opened_answer,
+    said_messages,
+    sent_messages,
+    tool_request,
+)
+from connectors.traces.dialects import canonical
+from connectors.traces.genai import (
+    INSTRUCTIONS,
     event_messages,
     genai_messages,
     old_genai_messages,
+    with_instructions,
+)
+from connectors.traces.messages import (
+    Rows,
+    Texts,
+    joined_pieces,
+    message_rows,
     openinference_messages,
-    split_attributes,
 )
 from connectors.traces.raw import RawSpan, as_float, as_int, as_text
 from contracts.json_types import Json, sha256_hex
@@ -35,8 +49,6 @@ from contracts.traces import (
 )
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MAX_ATTRIBUTES = 64
-MAX_ATTRIBUTE_CHARS = 512
 
 CONTROL_FLOW: Final = ("GraphInterrupt", "NodeInterrupt", "ParentCommand", "GraphBubbleUp")
 """Exceptions by which LangGraph pauses or hands over. They are no failure."""
@@ -72,13 +84,19 @@ _TOKENS_OUT: Final = (
     "gen_ai.usage.completion_tokens",
 )
 _COST: Final = ("llm.cost.total", "gen_ai.usage.cost", "gen_ai.usage.total_cost")
-_BULKY: Final = (
-    "llm.prompts.", "gen_ai.prompt.",
-    "gen_ai.completion.", "gen_ai.input.", "gen_ai.output.", "gen_ai.system_instructions",
-    "gen_ai.tool.", "langfuse.observation.input", "langfuse.observation.output", "input.",
-    "output.", "retrieval.documents.", "metadata", "llm.token_count.", "embedding.",
+_BILLED: Final = frozenset({"llm", "embedding"})
+_UNKNOWN: Final = (None, None, None)
+_USAGE: Final = "langfuse.observation.usage_details"
+_COSTS: Final = "langfuse.observation.cost_details"
+_PROMPT_NAME: Final = ("langfuse.observation.prompt.name", "gen_ai.prompt.name", "prompt.name")
+_PROMPT_VERSION: Final = (
+    "langfuse.observation.prompt.version", "gen_ai.prompt.version", "prompt.version",
+    "llm.prompt_template.version",
 )  # fmt: skip
-"""Attributes that other fields of a span already hold, or that nothing reads."""
+_SAID_OF_ERROR: Final = (
+    "langfuse.observation.status_message", "error.message", "exception.message",
+    "gen_ai.tool.error",
+)  # fmt: skip
 
 _NAMED_ERROR = re.compile(
     r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Warning))\s*[:(]"
@@ -95,25 +113,30 @@ def first(attributes: Mapping[str, Json], keys: tuple[str, ...]) -> Json:
 
 
 def to_span(raw: RawSpan, texts: Texts) -> Span:
-    """The span that `raw` records; payloads and messages longer than the cap are cut."""
-    a = raw.attributes
+    """The span that `raw` records; payloads and messages longer than the cap are cut.
+
+    Its attributes are `raw`'s from then on, so that a trace reads its own fields from the same.
+    """
+    a = raw.attributes = canonical(raw.attributes, raw.events, raw.name)
     kind = kind_of(a)
     status, error = _status(raw)
     sent: tuple[Message, ...] = ()
     said: tuple[Message, ...] = ()
-    others, rows_in, rows_out, tools = split_attributes(a, messages=kind == "llm")
     if kind == "llm":
+        rows_in, rows_out = message_rows(a)
         sent, said = _messages(raw, rows_in, rows_out, texts)
-    given, got = first(a, _INPUT), first(a, _OUTPUT)
-    if kind == "tool" and given is None:
-        given = a.get("tool.parameters")
-    if kind in ("agent", "chain", "other") and given is None:
-        given, got = a.get("gen_ai.input.messages"), got or a.get("gen_ai.output.messages")
-    source = payload_of(given, texts, parse=not sent)
-    result = payload_of(got, texts, parse=kind != "llm" or not said)
+    asked, given, got = _given_and_got(a, kind)
+    source = None if given is None else payload_of(given, texts, parse=not sent)
+    result = None if got is None else payload_of(got, texts, parse=kind != "llm" or not said)
     if kind == "llm":
-        sent = sent or (chat_value_messages(source.value, texts) if source else ())
-    cost = as_float(first(a, _COST))
+        sent = sent or sent_messages(_recorded(source, given), texts)
+        said = said or said_messages(_recorded(result, got), texts)
+        sent = with_instructions(sent, a.get(INSTRUCTIONS), texts)
+    elif kind == "other" and result is not None and is_tool_answer(result):
+        kind = "tool"
+    elif kind == "tool" and result is not None:
+        result = opened_answer(result)
+    tokens_in, tokens_out, cost = usage_of(a) if kind in _BILLED else _UNKNOWN
     start = EPOCH if raw.start_ns is None else when(raw.start_ns)
     return Span(
         id=SpanId(raw.span_id),
@@ -127,21 +150,36 @@ def to_span(raw: RawSpan, texts: Texts) -> Span:
         error=error,
         input=source,
         output=result,
-        tool_name=_tool_name(raw, kind),
+        tool_name=(_tool_name(raw) or asked or raw.name) if kind == "tool" else None,
         model=as_text(first(a, _MODEL)) or None,
-        input_tokens=_count(first(a, _TOKENS_IN)),
-        output_tokens=_count(first(a, _TOKENS_OUT)),
-        cost_usd=cost if cost is not None and cost >= 0 else None,
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        cost_usd=cost,
         messages_in=sent,
         messages_out=said,
         finish_reason=_finish_reason(a, result) if kind == "llm" else None,
-        attributes=_kept(raw, others, tools, texts),
+        prompt_name=_named(a, _PROMPT_NAME),
+        prompt_version=_named(a, _PROMPT_VERSION),
+        attributes=SmallAttributes(raw),
     )
+
+
+def _given_and_got(a: Mapping[str, Json], kind: SpanKind) -> tuple[str | None, Json, Json]:
+    """(name of the tool where only its input says it, input, output) as they were recorded."""
+    given, got = first(a, _INPUT), first(a, _OUTPUT)
+    name: str | None = None
+    if kind == "tool":
+        given = a.get("tool.parameters") if given is None else given
+        name, arguments = tool_request(given)
+        given = given if arguments is None else arguments
+    elif kind in ("agent", "chain", "other") and given is None:
+        given, got = a.get("gen_ai.input.messages"), got or a.get("gen_ai.output.messages")
+    return name, given, got
 
 
 def when(ns: int) -> datetime:
     """Unix nanoseconds as aware UTC, cut to microseconds."""
-    return EPOCH + timedelta(microseconds=ns // 1000)
+    return EPOCH + timedelta(0, 0, ns // 1000)
 
 
 def kind_of(a: Mapping[str, Json]) -> SpanKind:
@@ -167,29 +205,61 @@ def payload_of(value: Json, texts: Texts, *, parse: bool = True) -> Payload | No
     """
     if value is None:
         return None
-    if isinstance(value, str):
+    if not isinstance(value, str):
+        data = json_text(value).encode()
+        if len(data) <= texts.cap:
+            texts.bytes += len(data)
+            return Payload(text=data.decode(), value=value, size_bytes=len(data))
+        return _cut(data, texts)
+    size = len(value)
+    if not value.isascii():
         data = value.encode("utf-8", "surrogatepass")
-        parsed: Json = None
-    else:
-        data = orjson.dumps(value, default=str)
-        parsed = value
-    cut = len(data) > texts.cap
-    texts.bytes += min(len(data), texts.cap)
-    if cut:
-        texts.cut += 1
-        parsed = None
-    elif parsed is None and parse and data[:1] in (b"{", b"["):
-        try:
-            parsed = orjson.loads(data)
-        except ValueError:
-            parsed = None
+        size = len(data)
+    if size > texts.cap:
+        return _cut(value.encode("utf-8", "surrogatepass"), texts)
+    texts.bytes += size
+    if parse:
+        return Payload(text=value, size_bytes=size)
+    return Payload(text=value, value=None, size_bytes=size)
+
+
+def _cut(data: bytes, texts: Texts) -> Payload:
+    """The beginning of a text that is over the cap, with the size and hash of the whole."""
+    texts.cut += 1
+    texts.bytes += texts.cap
     return Payload(
-        text=data[: texts.cap].decode("utf-8", "ignore") if cut or parsed is value else str(value),
-        value=parsed,
+        text=data[: texts.cap].decode("utf-8", "ignore"),
         size_bytes=len(data),
-        truncated=cut,
+        truncated=True,
         sha256=sha256_hex(data),
     )
+
+
+def _recorded(payload: Payload | None, value: Json) -> Json:
+    """What was recorded, parsed where the payload holds it so."""
+    return value if payload is None or payload.value is None else payload.value
+
+
+def usage_of(a: Mapping[str, Json]) -> tuple[int | None, int | None, float | None]:
+    """(input tokens, output tokens, USD) of a model call, each None where it is not known."""
+    usage, costs = a.get(_USAGE), a.get(_COSTS)
+    if isinstance(usage, dict) or isinstance(costs, dict):
+        found = usage if isinstance(usage, dict) else {}
+        spent = costs.get("total") if isinstance(costs, dict) else None
+        given, got = found.get("input"), found.get("output")
+    else:
+        given = got = spent = None
+    given = first(a, _TOKENS_IN) if given is None else given
+    got = first(a, _TOKENS_OUT) if got is None else got
+    cost = as_float(first(a, _COST) if spent is None else spent)
+    return _count(given), _count(got), cost if cost is not None and cost >= 0 else None
+
+
+def _named(a: Mapping[str, Json], keys: tuple[str, ...]) -> str | None:
+    value = first(a, keys)
+    if value is None or isinstance(value, dict | list):
+        return None
+    return str(value)[:256] or None
 
 
 def _count(value: Json) -> int | None:
@@ -202,9 +272,9 @@ def _messages(
 ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     a = raw.attributes
     sent = openinference_messages(rows_in, texts)
-    said = openinference_messages(rows_out, texts)
+    said = joined_pieces(openinference_messages(rows_out, texts), texts)
     sent = sent or genai_messages(a.get("gen_ai.input.messages"), texts)
-    said = said or genai_messages(a.get("gen_ai.output.messages"), texts)
+    said = said or genai_messages(a.get("gen_ai.output.messages"), texts, "assistant")
     sent = sent or old_genai_messages(a, "gen_ai.prompt.", texts)
     said = said or old_genai_messages(a, "gen_ai.completion.", texts)
     if raw.events and not (sent and said):
@@ -225,8 +295,9 @@ def _status(raw: RawSpan) -> tuple[SpanStatus, SpanError | None]:
             )
             break
     failed = raw.status == "error" or a.get("langfuse.observation.level") == "ERROR"
+    failed = failed or a.get("tool.status") == "error"
     if error is None and failed:
-        message = raw.status_message or as_text(a.get("langfuse.observation.status_message"))
+        message = raw.status_message or as_text(first(a, _SAID_OF_ERROR))
         error = _from_message(message, as_text(a.get("error.type")))
     kind = (error.type or "") if error else ""
     if kind.rpartition(".")[2] in CONTROL_FLOW:
@@ -248,10 +319,8 @@ def _from_message(message: str, recorded_type: str) -> SpanError:
     )
 
 
-def _tool_name(raw: RawSpan, kind: SpanKind) -> str | None:
-    if kind != "tool":
-        return None
-    return as_text(first(raw.attributes, ("tool.name", "gen_ai.tool.name"))) or raw.name
+def _tool_name(raw: RawSpan) -> str:
+    return as_text(first(raw.attributes, ("tool.name", "gen_ai.tool.name")))
 
 
 def _finish_reason(a: Mapping[str, Json], result: Payload | None) -> str | None:
@@ -269,40 +338,3 @@ def _finish_reason(a: Mapping[str, Json], result: Payload | None) -> str | None:
     choice = choices[0] if isinstance(choices, list) and choices else None
     reason = choice.get("finish_reason") if isinstance(choice, dict) else None
     return reason[:64].lower() if isinstance(reason, str) else None
-
-
-def _kept(
-    raw: RawSpan, others: list[tuple[str, Json]], tools: list[str], texts: Texts
-) -> dict[str, Json]:
-    """Small attributes, the node of the graph, and the tools that were offered to the model."""
-    kept: dict[str, Json] = {}
-    for key, value in others:
-        if len(kept) == MAX_ATTRIBUTES:
-            break
-        if key.startswith(_BULKY):
-            continue
-        if isinstance(value, str):
-            kept[key] = texts.keep(value[:MAX_ATTRIBUTE_CHARS])
-        elif isinstance(value, bool | int | float):
-            kept[key] = value
-    if tools:
-        kept["llm.tools"] = [texts.keep(tool) for tool in tools[:MAX_ATTRIBUTES]]
-    node = node_of(raw.attributes)
-    if node:
-        kept["node"] = texts.keep(node)
-    if raw.replaced:
-        kept["tracemend.invalid_utf8"] = True
-    return kept
-
-
-def node_of(a: Mapping[str, Json]) -> str:
-    """The graph node in which the step ran, where the recorder wrote it down."""
-    named = as_text(a.get("graph.node.id"))
-    metadata = a.get("metadata")
-    if not named and isinstance(metadata, str) and "langgraph_node" in metadata:
-        try:
-            value = orjson.loads(metadata)
-        except ValueError:
-            return ""
-        named = as_text(value.get("langgraph_node")) if isinstance(value, dict) else ""
-    return named[:128]

@@ -64,15 +64,28 @@ def otlp_spans(document: Mapping[str, Json]) -> Iterator[RawSpan | None]:
 
 def attributes_of(pairs: Json) -> dict[str, Json]:
     """Key-value pairs as a flat object; of one key the last value stands."""
+    if not isinstance(pairs, list):
+        # Some writers put a plain object here.
+        return cast("dict[str, Json]", dict(pairs)) if isinstance(pairs, dict) else {}
+    try:
+        out = {pair["key"]: _fast(pair["value"]) for pair in pairs}
+    except (KeyError, TypeError, AttributeError):
+        return _attributes_of(pairs)
+    return out if all(key.__class__ is str for key in out) else _attributes_of(pairs)
+
+
+def _fast(value: Mapping[str, Json]) -> Json:
+    text = value.get("stringValue")
+    return text if text.__class__ is str else _value(value, 0)
+
+
+def _attributes_of(pairs: Json) -> dict[str, Json]:
+    """The same for pairs of which some are none."""
     out: dict[str, Json] = {}
-    if isinstance(pairs, dict):  # some writers put a plain object here
-        return cast("dict[str, Json]", dict(pairs))
     for pair in as_objects(pairs):
         key = pair.get("key")
         if isinstance(key, str):
-            value = pair.get("value")
-            text = value.get("stringValue") if isinstance(value, dict) else None
-            out[key] = text if isinstance(text, str) else _value(value, 0)
+            out[key] = _value(pair.get("value"), 0)
     return out
 
 
@@ -119,10 +132,12 @@ def _span(span: Mapping[str, Json], resource: Mapping[str, Json]) -> RawSpan | N
         if isinstance(status, dict)
         else (status, "")
     )
+    parent = _either(span, "parentSpanId", "parent_span_id")
+    events = span.get("events")
     return RawSpan(
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=as_id(_either(span, "parentSpanId", "parent_span_id"), 8),
+        parent_id=as_id(parent, 8) if parent else None,
         name=as_text(span.get("name")),
         start_ns=as_ns(_either(span, "startTimeUnixNano", "start_time_unix_nano")),
         end_ns=as_ns(_either(span, "endTimeUnixNano", "end_time_unix_nano")),
@@ -131,8 +146,10 @@ def _span(span: Mapping[str, Json], resource: Mapping[str, Json]) -> RawSpan | N
         attributes=attributes_of(span.get("attributes")),
         events=[
             (as_text(event.get("name")), attributes_of(event.get("attributes")))
-            for event in as_objects(span.get("events"))
-        ],
+            for event in as_objects(events)
+        ]
+        if events
+        else [],
         resource=resource,
     )
 

@@ -16,6 +16,8 @@ RawStatus = Literal["unset", "ok", "error"]
 _HEX = re.compile(r"[0-9a-f]+\Z")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}\Z")
 _SAFE = re.compile(r"[A-Za-z0-9_.:-]{1,64}\Z")
+NO_TIMES = "tracemend.no_times"
+"""Mark of a run's root: its log holds no times, the recorded ones only keep the order."""
 MAX_NS = 253_402_300_799_000_000_000  # end of the year 9999, the last a datetime can hold
 
 

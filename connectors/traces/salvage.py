@@ -3,13 +3,19 @@
 import json
 import re
 from dataclasses import dataclass
+from typing import cast
 
 import orjson
 
 from contracts.json_types import Json
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_HEAD_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}\[\]]', re.DOTALL)
+_BLANK = re.compile(r"[\s,]*")
 _CLOSER = {"{": "}", "[": "]"}
+_ROW_KEY = '"id"'  # of rows that name their own id so; only the outermost ones are rows
+_DEEPEST = 5
+_CUTS = 8  # places to cut a head at that are tried, from its end
 _SPAN_KEYS = frozenset({'"spanId"', '"span_id"'})
 
 
@@ -43,6 +49,9 @@ def load(data: bytes) -> Document:
         return Document(value=_scrubbed(json.loads(text), 0), replaced=replaced)
     except (ValueError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
+    several = _one_after_another(text)
+    if several is not None:
+        return Document(value=several, replaced=replaced)
     prefix = closed_prefix(text)
     if prefix:
         try:
@@ -52,11 +61,26 @@ def load(data: bytes) -> Document:
     return Document(value=None, replaced=replaced, torn_at=line)
 
 
+def _one_after_another(text: str) -> list[Json] | None:
+    """Documents that were printed one after another, such as spans on a console; None: not so."""
+    decoder = json.JSONDecoder()
+    found: list[Json] = []
+    at = _BLANK.match(text, 0).end()  # type: ignore[union-attr]  # it matches everywhere
+    while at < len(text):
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return None
+        found.append(_scrubbed(value, 0))
+        at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
+    return found
+
+
 def closed_prefix(text: str) -> str:
     """The text up to the last whole span, with every open bracket closed; empty without one."""
     stack: list[str] = []
     holds_id: list[bool] = []
-    best, closers = 0, ""
+    best, closers, depth = 0, "", _DEEPEST
     for match in _TOKEN.finditer(text):
         piece = match[0]
         if piece in _CLOSER:
@@ -67,9 +91,42 @@ def closed_prefix(text: str) -> str:
                 break
             if holds_id.pop():
                 best, closers = match.end(), "".join(reversed(stack))
-        elif piece in _SPAN_KEYS and stack and stack[-1] == "}":
-            holds_id[-1] = True
+        elif stack and stack[-1] == "}":
+            if piece in _SPAN_KEYS:
+                holds_id[-1] = True
+            elif piece == _ROW_KEY and stack[-2:-1] == ["]"] and len(stack) <= depth:
+                holds_id[-1] = True
+                depth = len(stack)
     return text[:best] + closers if best else ""
+
+
+def head_value(head: bytes) -> Json:
+    """The beginning of a document as JSON: up to the last whole value, open brackets closed.
+
+    None where nothing of it is whole.
+    """
+    text = head.decode("utf-8", "replace")
+    stack: list[str] = []
+    cuts: list[tuple[int, str]] = []
+    for match in _HEAD_TOKEN.finditer(text):
+        piece = match[0]
+        if piece in _CLOSER:
+            stack.append(_CLOSER[piece])
+            cuts.append((match.end(), "".join(reversed(stack))))
+        elif piece in ("}", "]"):
+            if not stack or stack.pop() != piece:
+                return None
+            cuts.append((match.end(), "".join(reversed(stack))))
+            if not stack:  # one whole document; others may follow it
+                break
+        if len(cuts) > _CUTS:
+            del cuts[:-_CUTS]
+    for end, closers in reversed(cuts):
+        try:
+            return cast("Json", orjson.loads(text[:end] + closers))
+        except ValueError:
+            continue
+    return None
 
 
 def _scrubbed(value: Json, depth: int) -> Json:

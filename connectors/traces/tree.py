@@ -4,18 +4,30 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from connectors.traces.halves import mark_times, one_each
 from connectors.traces.messages import Texts
 from connectors.traces.normalise import EPOCH, to_span, when
-from connectors.traces.raw import RawSpan, as_text
-from contracts.json_types import Json, sha256_hex
-from contracts.traces import Span, SpanId, Trace, TraceId
+from connectors.traces.raw import NO_TIMES, RawNote, RawSpan
+from contracts.json_types import Json
+from contracts.traces import Score, Span, SpanId, Trace, TraceId, TraceQuery
 
 OWN_ENVIRONMENT = "tracemend-gate"
 RUN_ID = "tracemend.run_id"
+AS_ROOT = "langfuse.internal.as_root"
+"""A root by declaration: its parent is in another system, and is not missing."""
 _ENVIRONMENT = ("langfuse.environment", "deployment.environment.name", "deployment.environment")
+_OWN_KEYS = (*_ENVIRONMENT, "openinference.project.name")
 _SESSION = ("langfuse.session.id", "session.id", "gen_ai.conversation.id")
 _USER = ("langfuse.user.id", "user.id", "enduser.id")
 _RELEASE = ("langfuse.release", "service.version")
+_VERSION = ("langfuse.version",)
+_NAME = ("langfuse.trace.name",)
+_TAGS = ("langfuse.trace.tags", "tag.tags")
+_TRACE_IO = (
+    ("langfuse.trace.input", "langfuse.observation.input"),
+    ("langfuse.trace.output", "langfuse.observation.output"),
+)
+MAX_TAGS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,32 +40,51 @@ class Built:
     truncated: int
     text_bytes: int
     """Kept text of its payloads; what a batch weighs."""
+    marks: Mapping[str, int]
+    """Oddities by name, none with a count of zero."""
 
 
-def build_trace(raws: Iterable[RawSpan], cap: int) -> Built:
-    """One trace of all its recorded spans; the same for every order in which they come.
+def build_trace(recorded: Iterable[RawSpan | RawNote], cap: int) -> Built:
+    """One trace of all its records; the same for every order in which they come.
 
-    Of several records of one span the newest stays. Orphans hang under a virtual root; a cycle is
-    cut at its earliest span, which becomes an orphan. Tokens and cost stay only at model calls
-    without a model call beneath that carries them, so that no total counts a token twice.
+    Of several records of one span the newest stays; an open half and a closed one are joined.
+    Orphans hang under a virtual root; a cycle is cut at its earliest span, which becomes an orphan.
+    Tokens and cost stay only at model calls without a model call beneath that carries them, so that
+    no total counts a token twice.
 
     Args:
-        raws: records of one trace id, at least one.
+        recorded: records of one trace id, with at least one span.
         cap: characters of a message and bytes of a payload that are kept.
     """
-    records = list(raws)
-    newest: dict[str, RawSpan] = {}
-    for raw in records:
-        other = newest.get(raw.span_id)
-        if other is None or _age(raw) > _age(other):
-            newest[raw.span_id] = raw
+    records: list[RawSpan] = []
+    notes: list[RawNote] = []
+    for record in recorded:
+        if isinstance(record, RawSpan):
+            records.append(record)
+        else:
+            notes.append(record)
+    marks: dict[str, int] = {}
+    newest = {raw.span_id: raw for raw in records}
+    if len(newest) < len(records):
+        newest = one_each(records, marks)
     parents, orphans = _parents(newest)
+    if notes:
+        _to_roots(newest, parents, notes)
     texts = Texts(cap)
     trace_id = records[0].trace_id
     spans = {key: to_span(raw, texts) for key, raw in newest.items()}
     _fill_times(spans, newest)
+    mark_times(spans, newest, parents, marks)
     _leaf_usage(spans, parents)
     virtual: Span | None = None
+    tops = [key for key, parent in parents.items() if parent is None]
+    if len(tops) - len(orphans) > 1:
+        marks["several_roots"] = 1
+    pending = any(newest[key].open for key in tops)
+    timeless = any(NO_TIMES in newest[key].attributes for key in tops)
+    if timeless or all(raw.start_ns is None for raw in newest.values()):
+        timeless = True
+        marks["no_times"] = 1
     if orphans:
         virtual = _virtual_root(trace_id, spans, parents, orphans)
         parents.update(dict.fromkeys(orphans, virtual.id))
@@ -62,7 +93,9 @@ def build_trace(raws: Iterable[RawSpan], cap: int) -> Built:
         parents[virtual.id] = None
     ordered = _ordered(spans, parents)
     attributes = [raw.attributes for raw in (newest.get(span.id) for span in ordered) if raw]
+    attributes += [note.attributes for note in notes]
     resource = _resource(newest.values())
+    own = is_own(attributes, resource)
     trace = Trace(
         id=TraceId(trace_id),
         spans=ordered,
@@ -70,36 +103,86 @@ def build_trace(raws: Iterable[RawSpan], cap: int) -> Built:
         user_id=_some(attributes, resource, _USER),
         environment=_some(attributes, resource, _ENVIRONMENT),
         release=_some(attributes, resource, _RELEASE),
-        own=is_own(attributes, resource),
+        own=own,
         orphans=len(orphans),
+        pending=pending,
+        timeless=timeless,
+        name=_some(attributes, resource, _NAME),
+        version=_some(attributes, resource, _VERSION),
+        tags=_tags(attributes),
+        scores=_scores(notes),
         resource={k: v for k, v in resource.items() if isinstance(v, str | int | float | bool)},
     )
+    halves = marks.get("late_halves", 0)
     return Built(
         trace=trace,
-        spans=len(records),
-        duplicates=len(records) - len(newest),
+        spans=len(records) - halves,
+        duplicates=len(records) - len(newest) - halves,
         truncated=texts.cut,
         text_bytes=texts.bytes,
+        marks=marks,
     )
+
+
+def _to_roots(
+    newest: Mapping[str, RawSpan], parents: Mapping[str, str | None], notes: Iterable[RawNote]
+) -> None:
+    """What a trace record says of input and output stands in for a root that recorded none."""
+    top = min(
+        (key for key, parent in parents.items() if parent is None),
+        key=lambda k: (newest[k].parent_id is not None, newest[k].start_ns or 0, k),
+    )
+    attributes = newest[top].attributes
+    for note in notes:
+        for theirs, ours in _TRACE_IO:
+            value = note.attributes.get(theirs)
+            if value is not None and not any(k in attributes for k in (ours, theirs)):
+                attributes[ours] = value
+
+
+def _tags(attributes: Iterable[Mapping[str, Json]]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for one in attributes:
+        for key in _TAGS:
+            value = one.get(key)
+            if isinstance(value, list):
+                found.update(dict.fromkeys(tag[:128] for tag in value if isinstance(tag, str)))
+    return tuple(found)[:MAX_TAGS]
+
+
+def _scores(notes: Iterable[RawNote]) -> tuple[Score, ...]:
+    """Every score once, in an order that does not depend on how the records came."""
+    scores = {score: None for note in notes for score in note.scores}
+    return tuple(sorted(scores, key=lambda s: (s.name, s.span_id or "", str(s.at), str(s.value))))
 
 
 def is_own(attributes: Iterable[Mapping[str, Json]], resource: Mapping[str, Json]) -> bool:
-    """Whether one of our own probe runs recorded this, by environment or by run id."""
-    if RUN_ID in resource or any(resource.get(key) == OWN_ENVIRONMENT for key in _ENVIRONMENT):
+    """Whether one of our own probe runs recorded this, by environment, project or run id."""
+    return any(_says_own(one) for one in (resource, *attributes))
+
+
+def _says_own(one: Mapping[str, Json]) -> bool:
+    if RUN_ID in one or any(one.get(key) == OWN_ENVIRONMENT for key in _OWN_KEYS):
         return True
-    return any(
-        RUN_ID in a
-        or any(a.get(key) == OWN_ENVIRONMENT for key in _ENVIRONMENT)
-        or RUN_ID in as_text(a.get("metadata"))
-        for a in attributes
+    metadata = one.get("metadata")
+    return isinstance(metadata, str | dict) and RUN_ID in metadata
+
+
+def in_window(trace: Trace, query: TraceQuery, environment: str | None = None) -> bool:
+    """Whether the trace starts in the window and is of the environment that is asked for.
+
+    Our own traces are of every environment: they are counted wherever they stand.
+    """
+    if trace.timeless and (query.start or query.end):
+        return False
+    start = trace.started_at
+    if query.start is not None and start < query.start:
+        return False
+    if query.end is not None and start >= query.end:
+        return False
+    return trace.own or all(
+        asked is None or trace.environment == asked for asked in (environment, query.environment)
     )
-
-
-def _age(raw: RawSpan) -> tuple[int, int, int, str]:
-    """Later ends are newer; what still ties is told apart by content, never by order."""
-    known = (raw.end_ns or -1, raw.start_ns or -1, len(raw.attributes))
-    text = f"{raw.status}{raw.status_message}{raw.name}{raw.parent_id}{raw.attributes}{raw.events}"
-    return (*known, sha256_hex(text.encode("utf-8", "surrogatepass")))
 
 
 def _parents(newest: Mapping[str, RawSpan]) -> tuple[dict[str, str | None], list[str]]:
@@ -109,7 +192,7 @@ def _parents(newest: Mapping[str, RawSpan]) -> tuple[dict[str, str | None], list
     for key, raw in newest.items():
         there = raw.parent_id in newest and raw.parent_id != key
         parents[key] = raw.parent_id if there else None
-        if raw.parent_id and not there:
+        if raw.parent_id and not there and AS_ROOT not in raw.attributes:
             orphans.append(key)
     settled: set[str] = set()
     for key in newest:

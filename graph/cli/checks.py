@@ -1,29 +1,81 @@
-"""What `doctor` checks: the installation, the settings, and what the project needs to run."""
+"""What `doctor` checks: the installation, the settings, what the project needs, how ready it is."""
 
 import asyncio
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from connectors.models.chat import open_model
 from contracts.errors import TracemendError
+from contracts.json_types import Json
+from contracts.traces import SourceInfo
+from graph.cli.readiness import readiness
 from graph.cli.session import one_line, which_project
 from memory.cases import load_cases
 from memory.workspace import Workspace, open_project
-from nodes.ports import open_harness, open_source
+from nodes.ports import open_harness, open_sources
+from nodes.readiness.properties import State
 
 PACKAGES = ("contracts", "configs", "memory", "connectors", "nodes", "graph")
 
 
+MAX_CLOCK_OFFSET_S = 60
+"""Windows are cut by the minute; a backend whose clock is further off gives other traces."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """One line of `doctor`."""
+    """One line of `doctor`. Only what is not `ok` keeps the project from working (exit 2)."""
 
     name: str
     ok: bool
     detail: str
+    state: State = "ok"
+    """How it stands where it can be used all the same: "warn", a property's "no", "unknown"."""
+    advice: str = ""
+    readiness: bool = False
+    """One of the eight properties, not a check of something that must be there."""
+
+    @property
+    def mark(self) -> str:
+        """Four characters in front of the line."""
+        if not self.ok:
+            return "BAD "
+        return {"ok": "ok  ", "warn": "warn", "no": "no  ", "unknown": "?   "}[self.state]
+
+    @property
+    def line(self) -> str:
+        """The whole line."""
+        return (
+            f"{self.mark}  {self.name}: {self.detail}{f' -> {self.advice}' if self.advice else ''}"
+        )
+
+
+def checks_json(checks: Iterable[Checked]) -> dict[str, Json]:
+    """The document of `doctor --json`."""
+    done = list(checks)
+    return {
+        "schema": "tracemend.doctor/1",
+        "ok": all(check.ok for check in done),
+        "checks": [
+            {
+                "name": c.name,
+                "state": c.state if c.ok else "bad",
+                "detail": c.detail,
+                "advice": c.advice,
+            }
+            for c in done
+            if not c.readiness
+        ],
+        "readiness": [
+            {"name": c.name, "state": c.state, "evidence": c.detail, "advice": c.advice}
+            for c in done
+            if c.readiness
+        ],
+    }
 
 
 def run_checks(project: str | None) -> Iterator[Checked]:
@@ -39,10 +91,12 @@ def run_checks(project: str | None) -> Iterator[Checked]:
     yield Checked(name="project", ok=True, detail=f"{slug} in {ws.root}, home {home}")
     yield _guarded("audit log", lambda: _audit(ws))
     yield _guarded("harness", lambda: _harness(ws))
-    yield _guarded("traces", lambda: _traces(ws))
+    infos: list[SourceInfo] = []
+    yield from _sources(ws, infos)
     yield _guarded("cases", lambda: _cases(ws))
     yield _guarded("probe", lambda: _probe(ws))
     yield _guarded("models", lambda: _models(ws))
+    yield from _readiness(ws, max((i.newest for i in infos if i.newest), default=None))
 
 
 def _packages() -> Checked:
@@ -78,9 +132,53 @@ def _harness(ws: Workspace) -> tuple[bool, str]:
     return True, f"{len(snapshot.files)} files, revision {snapshot.revision[:12]}"
 
 
-def _traces(ws: Workspace) -> tuple[bool, str]:
-    info = asyncio.run(open_source(ws).check())
-    return info.reachable, f"{info.reader}: {info.detail}"
+def _sources(ws: Workspace, infos: list[SourceInfo]) -> Iterator[Checked]:
+    """One line a source; what each said is added to `infos`."""
+    try:
+        sources = open_sources(ws)
+    except TracemendError as error:
+        yield Checked(name="traces", ok=False, detail=one_line(str(error)))
+        return
+    for place, source in sources:
+        try:
+            info = asyncio.run(source.check())
+        except TracemendError as error:
+            yield Checked(name=place, ok=False, detail=one_line(str(error)))
+            continue
+        infos.append(info)
+        yield source_line(place, info, now=datetime.now(UTC), window=ws.settings.analysis.window)
+
+
+def source_line(place: str, info: SourceInfo, *, now: datetime, window: timedelta) -> Checked:
+    """What a source said of itself, and what is odd about it."""
+    said = [f"{info.source} by {info.reader}", info.detail, info.limits]
+    warnings = []
+    if info.newest is not None:
+        said.append(f"newest trace {info.newest.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
+        if now - info.newest > window:
+            warnings.append(f"nothing newer than the window of {window}: is the agent traced?")
+    if info.clock_offset_s is not None:
+        side = "ahead" if info.clock_offset_s > 0 else "behind"
+        said.append(f"clock {abs(info.clock_offset_s):.1f} s {side}")
+        if abs(info.clock_offset_s) > MAX_CLOCK_OFFSET_S:
+            warnings.append("the clocks differ: windows would be cut at another time")
+    if info.can_write is not None:
+        said.append("the key can write" if info.can_write else "the key can only read")
+        if info.can_write:
+            warnings.append("reading needs no right to write: make a key that only reads")
+    return Checked(
+        name=place, ok=info.reachable, state="warn" if warnings else "ok",
+        detail=one_line("; ".join(part for part in said if part)),
+        advice="; ".join(warnings),
+    )  # fmt: skip
+
+
+def _readiness(ws: Workspace, newest: datetime | None) -> Iterator[Checked]:
+    for found in asyncio.run(readiness(ws, newest)):
+        yield Checked(
+            name=found.name, ok=True, state=found.state, detail=one_line(found.evidence),
+            advice=found.advice, readiness=True,
+        )  # fmt: skip
 
 
 def _cases(ws: Workspace) -> tuple[bool, str]:

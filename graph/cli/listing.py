@@ -21,8 +21,14 @@ def analysis_lines(analysis: Analysis) -> Iterator[str]:
     read = analysis.read
     yield (
         f"read {read.traces} traces, {read.spans} spans ({read.format}): {read.status}; "
-        f"{read.excluded_own} own runs left out, {len(read.skipped)} files skipped"
+        f"{read.excluded_own} own runs and {read.pending} still open left out, "
+        f"{len(read.skipped)} skipped"
     )
+    if read.why:
+        yield f"  {one_line(read.why)}"
+    if read.marks:
+        odd = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in read.marks.items())
+        yield f"  kept and marked: {odd}"
     for skipped in read.skipped[:10]:
         yield f"  skipped {one_line(skipped.path)}: {one_line(skipped.why)}"
     if not analysis.findings:

@@ -12,30 +12,59 @@ _Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout
 
 def analyze(
     traces: Annotated[
-        list[str],
-        typer.Option("--traces", help="A file, a folder or a glob; may be given several times."),
-    ],
+        list[str] | None,
+        typer.Option(
+            "--traces",
+            help="A file, a folder, a glob, or - for standard input; may be given several times.",
+        ),
+    ] = None,
     baseline: Annotated[
         list[str] | None, typer.Option(help="What to compare with; the same kinds of paths.")
     ] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="Read only this format; see docs/sources.md.")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            help="In place of --traces: langfuse, langsmith or phoenix; keys by environment."
+        ),
+    ] = None,
+    base_url: Annotated[str | None, typer.Option(help="With --source: its address.")] = None,
+    tracing_project: Annotated[
+        str | None, typer.Option(help="With --source: the project's name at LangSmith or Phoenix.")
+    ] = None,
+    environment: Annotated[str | None, typer.Option(help="Only traces of this one.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only traces of the last 24h, 7d ...; with --source 24h.")
+    ] = None,
+    compare: Annotated[
+        str | None, typer.Option(help="Also read this long before --since, and compare.")
+    ] = None,
+    within: Annotated[str, typer.Option(help="Wall clock for reading from a --source.")] = "15m",
     as_json: _Json = False,
 ) -> None:
     """Read traces and print what keeps failing, and why. Needs no project and stores nothing.
 
-    Exit 2 when nothing there can be read, 6 when it was read in part.
+    The format of files is detected, and said. Exit 2 when nothing there can be read, 6 when it was
+    read in part or the source cannot be reached.
     """
-    from connectors.traces.files import FilesSource
-    from contracts.traces import TraceQuery
+    from graph.cli.adhoc import Asked, adhoc_source
     from graph.cli.listing import analysis_lines
     from graph.cli.session import print_json, run_async
     from nodes.insights.analyze import Analysis
     from nodes.insights.analyze import analyze as run
     from nodes.insights.report import analysis_json
 
+    asked = Asked(
+        traces=tuple(traces or ()), baseline=tuple(baseline or ()), form=form, source=source,
+        base_url=base_url, project=tracing_project, environment=environment, since=since,
+        compare=compare, within=within,
+    )  # fmt: skip
+
     async def work() -> Analysis:
-        everything = TraceQuery()
-        before = (FilesSource([*baseline]), everything) if baseline else None
-        return await run(FilesSource([*traces]), everything, project="adhoc", baseline=before)
+        with adhoc_source(asked) as given:
+            return await run(given.source, given.window, project="adhoc", baseline=given.baseline)
 
     found = run_async(work)
     if as_json:
@@ -43,7 +72,7 @@ def analyze(
     else:
         for line in analysis_lines(found):
             typer.echo(line)
-    if found.read.status != "complete":
+    if found.read.status == "partial":
         raise typer.Exit(6)
 
 

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from time import monotonic
 from typing import Literal
 
 from configs.taxonomy import taxonomy
 from contracts.findings import Finding, FindingId, Signature, Symptom
 from contracts.json_types import content_id
 from contracts.protocols import TraceSource
-from contracts.traces import ReadReport, TraceQuery
+from contracts.traces import ReadReport, TraceQuery, add_reports
 from nodes.insights.compare import (
     Compared,
     Counted,
@@ -22,6 +23,7 @@ from nodes.insights.detect.all import detect
 from nodes.insights.detect.faults import Scans
 from nodes.insights.diagnose import diagnose
 from nodes.insights.facts import Facts
+from nodes.insights.saved import ReadLog, Saved, fill_tally, tally_json
 from nodes.insights.signature import split_templates
 from nodes.insights.sketch import Evidence
 from nodes.insights.tally import VARIOUS, Group, Tally
@@ -30,6 +32,7 @@ CHRONIC_FLOOR = 0.02
 ALPHA = 0.05
 MAX_EXEMPLARS = 5
 MAX_SYMPTOMS = 50_000
+SAVE_EVERY_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,7 @@ async def analyze(
     alpha: float = ALPHA,
     max_exemplars: int = MAX_EXEMPLARS,
     max_symptoms_kept: int = MAX_SYMPTOMS,
+    log: ReadLog | None = None,
 ) -> Analysis:
     """Read a window, and a baseline if there is one, and say what keeps failing.
 
@@ -75,17 +79,20 @@ async def analyze(
     signature; it does not grow with the number or size of traces otherwise. Our own runs are left
     out by the source. The order of traces and spans changes nothing.
 
+    With a `log`, what was read is saved every quarter of a minute with the source's cursor, and an
+    analysis that was killed goes on from there.
+
     Raises:
         UsageError: nothing there can be read at all.
         SourceError: the source is unreachable.
     """
     now = Tally(max_symptoms=max_symptoms_kept)
-    read = await _tally(source, window, now)
+    read = await _tally(source, window, now, log, "window")
     before: Tally | None = None
     baseline_read: ReadReport | None = None
     if baseline is not None:
         before = Tally(samples=False)
-        baseline_read = await _tally(baseline[0], baseline[1], before)
+        baseline_read = await _tally(baseline[0], baseline[1], before, log, "baseline")
     groups, marks = _grouped(now, before)
     findings, evidence = _findings(
         groups, now, before, project, chronic_floor=chronic_floor, alpha=alpha, keep=max_exemplars
@@ -104,14 +111,26 @@ async def analyze(
     )
 
 
-async def _tally(source: TraceSource, query: TraceQuery, tally: Tally) -> ReadReport:
+async def _tally(
+    source: TraceSource, query: TraceQuery, tally: Tally, log: ReadLog | None, part: str
+) -> ReadReport:
     scans = Scans()
-    report: ReadReport | None = None
+    report = ReadReport(source=source.name, format="none")
+    earlier: ReadReport | None = None
+    kept = await log.load(part) if log else None
+    if kept is not None:
+        fill_tally(tally, kept.tally)
+        query = replace(query, cursor=kept.cursor)
+        report = earlier = kept.read
+    saved_at = monotonic()
     async for batch in source.window(query):
         for trace in batch.traces:
             tally.add(detect(trace, scans))
-        report = batch.read
-    return report if report is not None else ReadReport(source=source.name, format="none")
+        report = batch.read if earlier is None else add_reports(earlier, batch.read)
+        if log is not None and batch.cursor is not None and monotonic() - saved_at >= SAVE_EVERY_S:
+            await log.save(part, Saved(cursor=batch.cursor, read=report, tally=tally_json(tally)))
+            saved_at = monotonic()
+    return report
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +216,6 @@ def _finding(  # noqa: PLR0917  # one call, one place; the parts of one record
     why_not = why_not_actionable(count, compared, severity, chronic_floor)
     if place == VARIOUS:
         why_not = "too many different places to tell apart"
-    first = group.first_seen
-    last = group.last_seen
-    if first is None or last is None:
-        raise ValueError(f"group {name!r} has units but no time")
     return Finding(
         id=FindingId(content_id("f-", project, name)),
         kind=kind,
@@ -227,8 +242,8 @@ def _finding(  # noqa: PLR0917  # one call, one place; the parts of one record
         actionable=why_not is None,
         why_not=why_not,
         exemplars=tuple((trace, span) for trace, span, _ in group.places.items()[:keep]),
-        first_seen=first,
-        last_seen=last,
+        first_seen=group.first_seen,
+        last_seen=group.last_seen,
         score=score(severity, rate[1], compared.change),
     )
 

@@ -11,16 +11,17 @@ from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
 from connectors.review.card import EvidenceLine
-from contracts.codec import to_json
+from contracts.codec import from_json, to_json
 from contracts.context import RunContext
 from contracts.errors import UsageError
 from contracts.findings import Finding
 from contracts.gate import Case
-from contracts.json_types import Json, canonical_json, sha256_hex
-from contracts.traces import TraceQuery
+from contracts.json_types import Json, JsonObject, canonical_json, sha256_hex
+from contracts.traces import ReadReport, TraceQuery
 from memory.workspace import Workspace, open_workspace, thread_of
 from nodes.handoff import ticket, why_text_cannot
 from nodes.insights.analyze import Analysis, analyze
+from nodes.insights.saved import Saved
 from nodes.insights.sketch import sketch_json
 from nodes.insights.targets import target_cases
 from nodes.ports import open_source
@@ -74,10 +75,9 @@ def queries(ws: Workspace, request: Request) -> Queries:
     else:
         end = ws.ledger.db.clock()
         start = end - spec.window
-    where = next((t.environment for t in ws.settings.traces if t.environment), None)
     return Queries(
-        window=TraceQuery(start=start, end=end, environment=where),
-        baseline=TraceQuery(start=start - spec.baseline, end=start, environment=where),
+        window=TraceQuery(start=start, end=end),
+        baseline=TraceQuery(start=start - spec.baseline, end=start),
     )
 
 
@@ -105,13 +105,49 @@ async def insights(state: InsightsReads, runtime: Runtime[RunContext]) -> Insigh
     asked = request.get("finding") if request["kind"] == "improve" else None
     if asked is not None:
         return await asyncio.to_thread(_take_up, ws, thread, asked)
-    read = queries(ws, request)
+    read = await asyncio.to_thread(_queries_once, ws, thread, request)
     source = open_source(ws)
     analysis = await analyze(
         source, read.window, project=ws.project, baseline=(source, read.baseline),
-        chronic_floor=ws.settings.analysis.chronic_floor,
+        chronic_floor=ws.settings.analysis.chronic_floor, log=_LedgerLog(ws, thread),
     )  # fmt: skip
-    return await asyncio.to_thread(_keep, ws, thread, request, analysis)
+    written = await asyncio.to_thread(_keep, ws, thread, request, analysis)
+    await asyncio.to_thread(ws.ledger.reads.clear, thread)
+    return written
+
+
+def _queries_once(ws: Workspace, thread: str, request: Request) -> Queries:
+    """The windows as they were when the run first came here: a run that goes on reads the same."""
+
+    def write(_: Connection) -> dict[str, Json]:
+        asked = queries(ws, request)
+        return {"window": to_json(asked.window), "baseline": to_json(asked.baseline)}
+
+    kept = ws.ledger.steps.once(thread, "insights.window", write)
+    return Queries(
+        window=from_json(TraceQuery, cast("JsonObject", kept["window"])),
+        baseline=from_json(TraceQuery, cast("JsonObject", kept["baseline"])),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _LedgerLog:
+    """Keeps the standing of a read in the ledger; implements `saved.ReadLog`."""
+
+    ws: Workspace
+    thread: str
+
+    async def load(self, part: str) -> Saved | None:
+        found = await asyncio.to_thread(self.ws.ledger.reads.get, self.thread, part)
+        if found is None:
+            return None
+        read = from_json(ReadReport, cast("JsonObject", found.body["read"]))
+        return Saved(cursor=found.cursor, read=read, tally=cast("JsonObject", found.body["tally"]))
+
+    async def save(self, part: str, saved: Saved) -> None:
+        body: dict[str, Json] = {"read": to_json(saved.read), "tally": saved.tally}
+        put = self.ws.ledger.reads.put
+        await asyncio.to_thread(put, self.thread, part, saved.cursor, body)
 
 
 def _take_up(ws: Workspace, thread: str, finding_id: str) -> InsightsWrites:

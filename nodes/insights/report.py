@@ -43,10 +43,14 @@ def _read(read: ReadReport) -> dict[str, Json]:
         "duplicates": read.duplicates,
         "truncated": read.truncated,
         "excluded_own": read.excluded_own,
+        "pending": read.pending,
         "skipped": [{"path": one.path, "why": one.why} for one in read.skipped],
         "status": read.status,
         "source": read.source,
         "format": read.format,
+        "why": read.why,
+        "marks": dict(read.marks),
+        "requests": read.requests,
     }
 
 

@@ -1,7 +1,7 @@
 """Counting symptoms by signature and template in memory that does not grow with the traces."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
@@ -100,19 +100,19 @@ class Bounded(Generic[T]):
     values: dict[str, T] = field(default_factory=dict)
     rest: dict[str, T] = field(default_factory=dict)
     """Merged values by the name under which they are reported."""
-    _limit: int | None = None
+    limit: int | None = None
 
     def at(self, key: str, rest_name: str) -> T:
         """The value of the key, or the merged one it belongs to."""
         if key in self.values:
             return self.values[key]
-        if self._limit is not None and rank(key) > self._limit:
+        if self.limit is not None and rank(key) > self.limit:
             return self._rest(rest_name)
         self.values[key] = self.make()
         if len(self.values) > self.size:
             worst = max(self.values, key=lambda k: (rank(k), k))
             pushed = self.values.pop(worst)
-            self._limit = max(rank(k) for k in self.values)
+            self.limit = max(rank(k) for k in self.values)
             name = rest_name if worst == key else self.name_of(worst)
             self.merge(self._rest(name), pushed)
             if worst == key:
@@ -145,7 +145,7 @@ class Tally:
         self._samples = samples
         self._max_symptoms = max_symptoms
         self._symptoms: list[Symptom] = []
-        self._keys: Bounded[Bounded[Group]] = Bounded(
+        self.keys: Bounded[Bounded[Group]] = Bounded(
             MAX_KEYS,
             lambda: Bounded(MAX_TEMPLATES, Group, _merge_groups),
             self._merge_keys,
@@ -158,9 +158,10 @@ class Tally:
         self.traces += 1
         self.sessions += trace.session_id is not None
         self.units.add(unit)
-        start = trace.started_at
-        self.first = start if self.first is None else min(self.first, start)
-        self.last = start if self.last is None else max(self.last, start)
+        if not trace.timeless:
+            start = trace.started_at
+            self.first = start if self.first is None else min(self.first, start)
+            self.last = start if self.last is None else max(self.last, start)
         self._keep(detected.symptoms)
         sketch: Sketch | None = None
         if not detected.failed and self.passing.wants(trace.id):
@@ -170,7 +171,8 @@ class Tally:
                 continue
             group = self._group(symptom)
             group.units.add(unit)
-            group.see(symptom.at)
+            if not trace.timeless:
+                group.see(symptom.at)
             if self._samples and group.sketches.wants(trace.id):
                 sketch = sketch or sketch_of(detected)
                 group.sketches.put(trace.id, sketch)
@@ -178,7 +180,7 @@ class Tally:
 
     def groups(self) -> Iterator[tuple[str, dict[str, Group]]]:
         """(key, group by template) of everything counted; "" holds what fitted no template."""
-        for held in (self._keys.values, self._keys.rest):
+        for held in (self.keys.values, self.keys.rest):
             for key, templates in held.items():
                 merged = dict(templates.values)
                 for other in templates.rest.values():
@@ -190,9 +192,13 @@ class Tally:
         self._prune()
         return sorted(self._symptoms, key=_symptom_order)
 
+    def put_symptoms(self, symptoms: Iterable[Symptom]) -> None:
+        """Take in symptoms that another tally of the same traces kept."""
+        self._keep(tuple(symptoms))
+
     def _group(self, symptom: Symptom) -> Group:
         key = str(symptom.signature)
-        return self._keys.at(key, Bounded.name_of(key)).at(symptom.template, "")
+        return self.keys.at(key, Bounded.name_of(key)).at(symptom.template, "")
 
     @staticmethod
     def _merge_keys(into: Bounded[Group], other: Bounded[Group]) -> None:

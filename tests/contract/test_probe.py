@@ -148,12 +148,14 @@ async def test_the_worker_gets_the_marks_of_our_runs_and_no_secret_that_was_not_
     assert isinstance(env, dict)
     assert (env["NAMED_KEY"], env["MODE"]) == ("secret", "x")
     assert not {"OTHER_KEY", "TRACEMEND_TOKEN", "ABSENT"} & set(env)
-    assert env["LANGFUSE_TRACING_ENVIRONMENT"] == env["LANGSMITH_PROJECT"] == "tracemend-gate"
+    projects = ("LANGFUSE_TRACING_ENVIRONMENT", "LANGSMITH_PROJECT", "PHOENIX_PROJECT_NAME")
+    assert {env[name] for name in projects} == {"tracemend-gate"}
     attributes = dict(part.split("=") for part in env["OTEL_RESOURCE_ATTRIBUTES"].split(","))
     assert attributes == {
         "team": "desk",
         "deployment.environment": "tracemend-gate",
         "deployment.environment.name": "tracemend-gate",
+        "openinference.project.name": "tracemend-gate",
         "tracemend.run_id": env["TRACEMEND_RUN_ID"],
     }
 

@@ -1,0 +1,1 @@
+"""How ready a project is to be improved: eight properties, each worked out from what is there."""
