@@ -46,6 +46,6 @@ async def use_of_limit() -> None:
     assert read is not None
     rate = read.requests / seconds * 60
     print(
-        f"api: {read.traces} traces by {read.requests} calls in {seconds:.0f} s: {rate:.0f} a minute "
-        f"of {A_MINUTE} ({rate / A_MINUTE:.0%}), refused {fake.too_many}, {read.status}"
+        f"api: {read.traces} traces by {read.requests} calls in {seconds:.0f} s: {rate:.0f} a "
+        f"minute of {A_MINUTE} ({rate / A_MINUTE:.0%}), refused {fake.too_many}, {read.status}"
     )

@@ -26,7 +26,6 @@ NAME: Final = "name"
 _START = r"(?:(?<!{no})|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{{4}})|(?<=%[0-9A-F]{{2}}))"
 """Behind an escape of JSON or a percent code a word begins, though a letter stands before it."""
 _WORD = "[A-Za-z0-9_]"
-_ANYTHING_AT_ALL = re.compile(r"[\s\S]*")
 _ANYTHING: Final = ""
 
 
@@ -48,30 +47,6 @@ class RedactionRule:
     prefilter: str
     may: Callable[[str], bool]
     find: Finder
-
-    @property
-    def pattern(self) -> "Matches":
-        """The rule as something that is searched with like a pattern."""
-        return Matches(self.find)
-
-    @staticmethod
-    def holds(text: str) -> bool:
-        """Whether what the pattern matched is a secret: it is, the check is a part of it."""
-        return bool(text)
-
-
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """What a finder finds, as matches."""
-
-    find: Finder
-
-    def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """A match for each span."""
-        for start, end in self.find(text):
-            match = _ANYTHING_AT_ALL.match(text, start, end)
-            if match is not None:
-                yield match
 
 
 def _occurs(pattern: str) -> Callable[[str], bool]:

@@ -18,6 +18,7 @@ import yaml
 from langgraph.runtime import Runtime
 from sqlalchemy import select
 
+from configs.redaction import use_names
 from configs.settings import FILE_NAME, Settings, load_settings
 from contracts.context import RunContext
 from contracts.errors import ConfigError, UsageError
@@ -139,6 +140,8 @@ def _open(home: Path, project: str, _stamp: int) -> Workspace:
 def open_project(home: Path, project: str) -> Workspace:
     """The workspace of a project, cached per process until its `tracemend.yaml` changes.
 
+    The names that the project's settings mask are in use from here on in this context.
+
     Raises:
         UsageError: the registry has no such project.
         ConfigError: its settings are wrong.
@@ -146,7 +149,9 @@ def open_project(home: Path, project: str) -> Workspace:
     root = read_registry(home).get(project)
     file = root / FILE_NAME if root is not None else home
     stamp = file.stat().st_mtime_ns if file.exists() else 0
-    return _open(home, project, stamp)
+    ws = _open(home, project, stamp)
+    use_names(ws.settings.redaction.names)
+    return ws
 
 
 def project_of_thread(home: Path, thread: str) -> str:
@@ -185,7 +190,9 @@ async def open_workspace(runtime: Runtime[RunContext]) -> Workspace:
         context.project if context is not None else None
     )  # fmt: skip
     thread = thread_of(runtime)
-    return await asyncio.to_thread(_open_for, named, thread)
+    ws = await asyncio.to_thread(_open_for, named, thread)
+    use_names(ws.settings.redaction.names)  # the thread's context is gone with it
+    return ws
 
 
 def thread_of(runtime: Runtime[RunContext]) -> str:

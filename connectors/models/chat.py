@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langsmith import tracing_context
 from pydantic import BaseModel
 
-from configs.redaction import redact
+from configs.redaction import redact_head
 from connectors.models.answers import MAX_CHARS, Parsed, read_call, read_text
 from connectors.models.scripted import ScriptedModel, read_script
 from connectors.review.clean import one_line
@@ -138,7 +138,7 @@ async def ask(
     tokens = _used(raw) or sent + budget.count_tokens(text)
     found = Parsed(value=parsed, problem=None) if parsed is not None else _read(raw, schema)
     return Answer(
-        parsed=found.value, problem=found.problem, tokens=tokens, text=redact(text[:MAX_CHARS])
+        parsed=found.value, problem=found.problem, tokens=tokens, text=redact_head(text, MAX_CHARS)
     )
 
 

@@ -58,15 +58,25 @@ def init(
     typer.echo("next: `tracemend doctor`, then `tracemend improve`")
 
 
-def doctor(project: Annotated[str | None, typer.Option(help="Project slug.")] = None) -> None:
-    """Check the installation and the project, one line each. Exit 2 when something is missing."""
-    from graph.cli.checks import run_checks
+def doctor(
+    project: Annotated[str | None, typer.Option(help="Project slug.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Check the installation, each trace source, and how ready this project is, one line each.
 
-    bad = 0
+    Exit 2 when something must be mended; warnings and what is not known yet are 0.
+    """
+    from graph.cli.checks import checks_json, run_checks
+    from graph.cli.session import print_json
+
+    checks = []
     for check in run_checks(project):
-        mark = "ok " if check.ok else "BAD"
-        typer.echo(f"{mark}  {check.name}: {check.detail}")
-        bad += not check.ok
+        checks.append(check)
+        if not as_json:
+            typer.echo(check.line)
+    if as_json:
+        print_json(checks_json(checks))
+    bad = sum(not check.ok for check in checks)
     if bad:
         typer.echo(f"tracemend: {bad} of the checks above must be mended first", err=True)
         sys.exit(2)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from configs.redaction import redaction_rules
+from configs.redaction import current_redactor
 from connectors.review.clean import is_hidden
 from contracts.harness import HarnessSnapshot
 from nodes.evolution.change import TextChange, text_changes
@@ -128,13 +128,9 @@ def secret_problems(changes: Sequence[TextChange], known: str) -> list[str]:
     problems: list[str] = []
     for change in changes:
         added = "".join(c for c in change.added if not is_hidden(c))
-        names = [
-            rule.name
-            for rule in redaction_rules()
-            for match in rule.pattern.finditer(added)
-            if rule.holds(match[0]) and match[0] not in known
-        ]
-        problems += [f"{change.path}: adds what looks like a secret ({n})" for n in set(names)]
+        found = current_redactor().find(added)
+        names = {one.name for one in found if one.text not in known}
+        problems += [f"{change.path}: adds what looks like a secret ({n})" for n in names]
     return sorted(problems)
 
 

@@ -5,7 +5,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from configs.redaction import redact
+from configs.redaction import redact_head
 from contracts.findings import Signature
 
 MAX_PART = 64
@@ -32,7 +32,7 @@ _WORD = re.compile(r"<\w+>|[A-Za-z_]\w*")
 
 def place_part(text: str) -> str:
     """A name as part of a signature; a step's running number is no part of it."""
-    name = _STEP_NUMBER.sub("", redact(text[:256]).strip()) or text[:256]
+    name = _STEP_NUMBER.sub("", redact_head(text, 256).strip())
     return _UNSAFE.sub("_", name).strip("_")[:MAX_PART] or "unnamed"
 
 
@@ -46,7 +46,7 @@ def make_signature(kind: str, place: str, code: str | int | None) -> Signature:
 
 def clean(text: str, limit: int) -> str:
     """Trace text fit for a card: secrets masked, control and invisible characters out, cut."""
-    return _HIDDEN.sub(" ", redact(text[: limit * 8 + 400])).strip()[:limit]
+    return _HIDDEN.sub(" ", redact_head(text, limit * 8 + 400)).strip()[:limit]
 
 
 def template_of(message: str) -> str:

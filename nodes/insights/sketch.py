@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from configs.redaction import redact
+from connectors.traces.redact import redact_json
 from contracts.findings import Symptom
 from contracts.json_types import Json, canonical_json
 from contracts.traces import SpanId, Trace, TraceId
@@ -123,7 +124,7 @@ def request_of(trace: Trace) -> Json:
     if isinstance(value, dict):
         messages = value.get("messages")
         if not isinstance(messages, list):
-            request: Json = {str(key): _masked(item) for key, item in value.items()}
+            request: Json = redact_json(value)
         else:
             said = _last_user_text(messages)
             request = {"message": redact(said)} if said else None
@@ -157,16 +158,6 @@ def _parts(content: Json) -> str | None:
         return None
     texts = [part.get("text") for part in content if isinstance(part, dict)]
     return "\n".join(text for text in texts if isinstance(text, str)) or None
-
-
-def _masked(value: Json) -> Json:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, dict):
-        return {str(key): _masked(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_masked(item) for item in value]
-    return value
 
 
 def _short(arguments: Mapping[str, Json] | None) -> dict[str, Json] | None:
