@@ -6,7 +6,7 @@ import stat
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from io import BufferedIOBase
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from typing import Literal
 
@@ -14,9 +14,10 @@ from connectors.traces.formats import Format, detect_text
 from connectors.traces.plain import open_plain
 from connectors.traces.rows import RowShape, detect_rows, row_pieces
 
-HEADS = (16 << 10, 256 << 10, 64 << 20)
+HEADS = (4 << 10, 64 << 10, 1 << 20, 64 << 20)
 """Bytes of a file that are looked at to know its format: more where the first do not say it."""
 BLOCK_BYTES = 1 << 20
+OVERLAP_BYTES = 256  # of two blocks: an id with its key is shorter
 MAX_CHUNK_BYTES = 512 << 20  # a longer line or document is skipped, so that memory stays bounded
 
 Shape = Literal["lines", "document"] | RowShape
@@ -74,7 +75,7 @@ class ChunkReader:
     def _document(self) -> Iterator[Chunk]:
         blocks: list[bytes] = []
         size = 0
-        for block in self._blocks():
+        for block in self.blocks():
             blocks.append(block)
             size += len(block)
             if size > MAX_CHUNK_BYTES:
@@ -82,12 +83,12 @@ class ChunkReader:
                 return
         if size:
             self.line = 1
-            yield Chunk(data=b"".join(blocks), line=1)
+            yield Chunk(data=blocks[0] if len(blocks) == 1 else b"".join(blocks), line=1)
 
     def _lines(self) -> Iterator[Chunk]:
         rest: list[bytes] = []
         size = 0
-        for block in self._blocks():
+        for block in self.blocks():
             first, *others = block.split(b"\n")
             if size <= MAX_CHUNK_BYTES:
                 rest.append(first)
@@ -104,9 +105,12 @@ class ChunkReader:
             self.line += 1
             yield Chunk(data=b"".join(rest), line=self.line)
 
-    def _blocks(self) -> Iterator[bytes]:
+    def blocks(self) -> Iterator[bytes]:
+        """The decompressed bytes; `broken` says afterwards why they ended early."""
         try:
             with open_plain(self.file.path) as stream:
+                if isinstance(stream, BufferedReader) and self.file.shape == "document":
+                    yield stream.read(MAX_CHUNK_BYTES + 1)  # not compressed: at once, uncopied
                 while block := stream.read1(BLOCK_BYTES):
                     yield block
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -191,6 +195,26 @@ def _only_id(text: bytes) -> bytes | None:
         return None
     match = _ID_VALUE.match(text, here + len(b'"trace_id"'))
     return match[1] if match else None
+
+
+def index_pieces(file: TraceFile) -> Iterator[tuple[int, set[str]]]:
+    """(pieces up to here, ids of traces mentioned since the last answer), without parsing.
+
+    Lines are looked at by the block, not one by one: a trace may be held to the end of the block in
+    which it was mentioned last.
+    """
+    reader = ChunkReader(file)
+    if file.shape != "lines":
+        for number, chunk in enumerate(reader, 1):
+            yield number, trace_ids(file, chunk.data)
+        return
+    ended, before = 0, b""
+    for block in reader.blocks():
+        ids = trace_ids(file, block) | trace_ids(file, before + block[:OVERLAP_BYTES])
+        ended += block.count(b"\n")
+        before = block[-OVERLAP_BYTES:]
+        yield ended + 1, ids  # the last one may stand in the line that goes on in the next block
+    yield ended + (before[-1:] not in (b"", b"\n")), set()
 
 
 def trace_ids(file: TraceFile, data: bytes) -> set[str]:

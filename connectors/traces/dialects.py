@@ -186,7 +186,7 @@ def canonical(
         events: of the span; some frameworks write a step's input and output there.
         name: of the span; some frameworks say the step's kind there.
     """
-    spoken = any(event[0].startswith("gen_ai.") for event in events)
+    spoken = bool(events) and any(event[0].startswith("gen_ai.") for event in events)
     if not spoken and _MARKS.isdisjoint(attributes):
         return attributes
     out = dict(attributes)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connectors.traces.chunks import Chunk, ChunkReader, TraceFile, detect, trace_ids
+from connectors.traces.chunks import Chunk, ChunkReader, TraceFile, detect, index_pieces, trace_ids
 from connectors.traces.formats import Format, named
 from connectors.traces.plain import find_files
 from connectors.traces.raw import RawNote, RawSpan
@@ -32,7 +32,6 @@ from contracts.traces import (
 PAYLOAD_CAP_BYTES = 256 << 10
 BATCH_TRACES = 100
 MAX_WAITING_BYTES = 64 << 20
-SWEEP_PIECES = 64
 _UNREADABLE = ("no known format", "no spans in it", "empty", "not a regular file")
 
 
@@ -200,14 +199,15 @@ class _Pass:
 
     def run(self) -> Iterator[Built]:
         """Every trace as soon as its last piece was read."""
+        ending: dict[int, list[str]] = {}
+        for key, number in self.last.items():
+            ending.setdefault(number, []).append(key)
         for number, (file, chunk) in enumerate(_chunks(self.files, self.note)):
             touched = self._take(file, chunk)
-            for key in touched:
-                if self.last.get(key, number) <= number:
+            done = touched if file.format.whole else ending.pop(number, ())
+            for key in done:
+                if key in self.waiting:
                     yield from self._give(key, whole=file.format.whole)
-            if number % SWEEP_PIECES == 0:  # traces that only a link mentioned last
-                for key in [k for k in self.waiting if self.last.get(k, number + 1) <= number]:
-                    yield from self._give(key, whole=False)
             self._make_room()
         for key in list(self.waiting):
             yield from self._give(key, whole=False)
@@ -301,21 +301,25 @@ def _keep_richest(read: Reading, wanted: Format | None) -> None:
         read.why += f"; {len(left)} of poorer formats left out"
 
 
-def _last_seen(files: Iterable[TraceFile]) -> dict[str, int]:
-    """The number of the last piece that mentions each trace.
+def _last_seen(files: Sequence[TraceFile]) -> dict[str, int]:
+    """The number of a piece, from zero, behind which nothing more comes of each trace.
 
     A document that holds one trace is not read for this: its head named the trace already; nor are
-    formats whose pieces hold whole traces.
+    formats whose pieces hold whole traces, but for the number of their pieces.
     """
     last: dict[str, int] = {}
-    number = 0
+    before = 0
+    if all(file.format.whole for file in files):
+        return last
     for file in files:
+        pieces = 0
         if file.whole_trace is not None:
-            last.update(dict.fromkeys(trace_ids(file, b""), number))
-            number += 1
-            continue
-        for chunk in ChunkReader(file):
-            if not file.format.whole:
-                last.update(dict.fromkeys(trace_ids(file, chunk.data), number))
-            number += 1
+            last.update(dict.fromkeys(trace_ids(file, b""), before))
+            pieces = 1
+        elif file.format.whole:
+            pieces = sum(1 for _ in ChunkReader(file))
+        else:
+            for pieces, ids in index_pieces(file):
+                last.update(dict.fromkeys(ids, before + pieces - 1))
+        before += pieces
     return last

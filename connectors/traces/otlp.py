@@ -67,16 +67,17 @@ def attributes_of(pairs: Json) -> dict[str, Json]:
     if not isinstance(pairs, list):
         # Some writers put a plain object here.
         return cast("dict[str, Json]", dict(pairs)) if isinstance(pairs, dict) else {}
+    out: dict[str, Json] = {}
     try:
-        out = {pair["key"]: _fast(pair["value"]) for pair in pairs}
+        for pair in pairs:
+            key, value = pair["key"], pair["value"]
+            text = value.get("stringValue")
+            if key.__class__ is not str:
+                return _attributes_of(pairs)
+            out[key] = text if text.__class__ is str else _value(value, 0)
     except (KeyError, TypeError, AttributeError):
         return _attributes_of(pairs)
-    return out if all(key.__class__ is str for key in out) else _attributes_of(pairs)
-
-
-def _fast(value: Mapping[str, Json]) -> Json:
-    text = value.get("stringValue")
-    return text if text.__class__ is str else _value(value, 0)
+    return out
 
 
 def _attributes_of(pairs: Json) -> dict[str, Json]:

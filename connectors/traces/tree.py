@@ -22,6 +22,7 @@ _USER = ("langfuse.user.id", "user.id", "enduser.id")
 _RELEASE = ("langfuse.release", "service.version")
 _VERSION = ("langfuse.version",)
 _NAME = ("langfuse.trace.name",)
+_TRACE_KEYS = (*_ENVIRONMENT, *_SESSION, *_USER, *_RELEASE, *_VERSION, *_NAME)
 _TAGS = ("langfuse.trace.tags", "tag.tags")
 _TRACE_IO = (
     ("langfuse.trace.input", "langfuse.observation.input"),
@@ -95,20 +96,20 @@ def build_trace(recorded: Iterable[RawSpan | RawNote], cap: int) -> Built:
     attributes = [raw.attributes for raw in (newest.get(span.id) for span in ordered) if raw]
     attributes += [note.attributes for note in notes]
     resource = _resource(newest.values())
-    own = is_own(attributes, resource)
+    said = _first_said((*attributes, resource))
     trace = Trace(
         id=TraceId(trace_id),
         spans=ordered,
-        session_id=_some(attributes, resource, _SESSION),
-        user_id=_some(attributes, resource, _USER),
-        environment=_some(attributes, resource, _ENVIRONMENT),
-        release=_some(attributes, resource, _RELEASE),
-        own=own,
+        session_id=_some(said, _SESSION),
+        user_id=_some(said, _USER),
+        environment=_some(said, _ENVIRONMENT),
+        release=_some(said, _RELEASE),
+        own=is_own(attributes, resource),
         orphans=len(orphans),
         pending=pending,
         timeless=timeless,
-        name=_some(attributes, resource, _NAME),
-        version=_some(attributes, resource, _VERSION),
+        name=_some(said, _NAME),
+        version=_some(said, _VERSION),
         tags=_tags(attributes),
         scores=_scores(notes),
         resource={k: v for k, v in resource.items() if isinstance(v, str | int | float | bool)},
@@ -234,7 +235,9 @@ def _leaf_usage(spans: dict[str, Span], parents: Mapping[str, str | None]) -> No
 
 
 def _has_usage(span: Span) -> bool:
-    return any(x is not None for x in (span.input_tokens, span.output_tokens, span.cost_usd))
+    return (
+        span.input_tokens is not None or span.output_tokens is not None or span.cost_usd is not None
+    )
 
 
 def _virtual_root(
@@ -266,38 +269,62 @@ def _virtual_root(
 
 def _ordered(spans: Mapping[str, Span], parents: Mapping[str, str | None]) -> tuple[Span, ...]:
     """By start time, with every parent before its children."""
+    keys = sorted(spans, key=lambda key: (spans[key].started_at, key))
+    seen: set[str | None] = {None}
+    for key in keys:
+        if parents[key] not in seen:  # a child that starts before its parent
+            keys = _parents_first(spans, parents)
+            break
+        seen.add(key)
+    out = []
+    for key in keys:
+        span, parent = spans[key], parents[key]
+        if span.parent_id != parent:
+            span = replace(span, parent_id=SpanId(parent) if parent else None)
+        out.append(span)
+    return tuple(out)
+
+
+def _parents_first(spans: Mapping[str, Span], parents: Mapping[str, str | None]) -> list[str]:
     children: dict[str | None, list[str]] = {}
     for key, parent in parents.items():
         children.setdefault(parent, []).append(key)
     ready = [(spans[key].started_at, key) for key in children.get(None, ())]
     heapq.heapify(ready)
-    out: list[Span] = []
+    out: list[str] = []
     while ready:
         _, key = heapq.heappop(ready)
-        parent = parents[key]
-        span = spans[key]
-        if span.parent_id != parent:
-            span = replace(span, parent_id=SpanId(parent) if parent else None)
-        out.append(span)
+        out.append(key)
         for child in children.get(key, ()):
             heapq.heappush(ready, (spans[child].started_at, child))
-    return tuple(out)
+    return out
 
 
-def _some(
-    attributes: Iterable[Mapping[str, Json]], resource: Mapping[str, Json], keys: tuple[str, ...]
-) -> str | None:
-    for key in keys:
-        for source in (*attributes, resource):
+def _first_said(sources: Iterable[Mapping[str, Json]]) -> dict[str, str]:
+    """The first text under each of the keys that say something of the whole trace."""
+    found: dict[str, str] = {}
+    wanted = list(_TRACE_KEYS)
+    for source in sources:
+        for key in wanted:
             value = source.get(key)
-            if isinstance(value, str) and value:
-                return value[:256]
-    return None
+            if value is not None and isinstance(value, str) and value:
+                found[key] = value
+        if len(found) + len(wanted) > len(_TRACE_KEYS):
+            wanted = [key for key in wanted if key not in found]
+    return found
+
+
+def _some(said: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
+    return next((said[key][:256] for key in keys if key in said), None)
 
 
 def _resource(raws: Iterable[RawSpan]) -> dict[str, Json]:
     """The union of all resources; where they differ, the value of the smallest span id stands."""
+    spans = list(raws)
+    first = spans[0].resource
+    if all(raw.resource is first for raw in spans):
+        return dict(first)
     merged: dict[str, Json] = {}
-    for raw in sorted(raws, key=lambda r: r.span_id, reverse=True):
+    for raw in sorted(spans, key=lambda r: r.span_id, reverse=True):
         merged.update(raw.resource)
     return merged

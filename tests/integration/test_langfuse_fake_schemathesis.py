@@ -31,6 +31,7 @@ def executable() -> Path:
     return path
 
 
+@pytest.mark.servers
 def test_the_fake_conforms_to_the_vendors_document(tmp_path: Path) -> None:
     document = shared("specs", "langfuse", "api.openapi.yml")
     tool = str(executable())
