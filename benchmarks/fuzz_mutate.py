@@ -3,6 +3,7 @@
 import ast
 import json
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 from typing import Final, cast
@@ -11,7 +12,9 @@ import orjson
 
 from contracts.json_types import Json
 
-MAX_STEPS: Final = 6
+Holder = dict[str, Json] | list[Json]
+
+MAX_STEPS: Final = 5
 MAX_NODES: Final = 4_000
 _DEEP: Final = "%DEEP%"
 """Stands for a nesting that is deeper than a JSON writer goes; written by hand afterwards."""
@@ -93,13 +96,11 @@ class Mutator:
         return written(box[0], rng)
 
     def _change_bytes(self, rng: Random, data: bytearray) -> None:
-        size = len(data)
-        at = rng.randrange(size + 1)
-        end = min(size, at + rng.choice((1, 2, 8, 64, 1024)))
+        at = rng.randrange(len(data) + 1)
+        end = min(len(data), at + rng.choice((1, 2, 8, 64, 1024)))
         match rng.randrange(9):
             case 0:
-                if size:
-                    data[at % size] ^= 1 << rng.randrange(8)
+                data[at:end] = bytes(byte ^ 1 << rng.randrange(8) for byte in data[at : at + 1])
             case 1:
                 del data[at:]
             case 2:
@@ -116,66 +117,67 @@ class Mutator:
             case 7:
                 data[at:at] = json.dumps(rng.choice(rng.choice(_ALL))).encode()
             case _:
-                opening, closing = rng.choice(((b"[", b"]"), (b'{"a":', b"}")))
+                opening, closing = rng.choice(_NESTS)
                 depth = rng.choice(DEPTHS)
                 data[at:at] = opening * depth + closing * rng.choice((0, depth))
 
     def _change_node(self, rng: Random, box: list[Json]) -> None:
-        holder, key = rng.choice(_nodes(box))
-        value = _get(holder, key)
-        match rng.randrange(12):
+        nodes = _nodes(box)
+        holder, key = rng.choice(nodes)
+        match rng.randrange(7):
             case 0:
                 _delete(holder, key)
             case 1:
-                if isinstance(holder, dict):
-                    holder[rng.choice(self._words)] = holder.pop(cast("str", key))
+                self._copy_or_rename(rng, holder, key)
             case 2:
-                copy = cast("Json", orjson.loads(orjson.dumps(value))) if _plain(value) else value
-                if isinstance(holder, dict):
-                    holder[rng.choice(self._words)] = copy
-                else:
-                    cast("list[Json]", holder).insert(cast("int", key), copy)
+                self._other_shape(rng, holder, key)
             case 3:
-                _set(holder, key, rng.choice(([value], {"value": value}, [value, value])))
+                _swap(rng, nodes)
             case 4:
-                _set(holder, key, json.dumps(value) if _plain(value) else str(value))
+                _other_value(rng, [n for n in nodes if _is_id(n[1])], IDS)
             case 5:
-                inner = orjson.loads(rng.choice(self._seeds)) if rng.random() < 0.2 else {}
-                _set(holder, key, rng.choice((inner, {}, [], None)))
-            case 6:
-                there, other = rng.choice(_nodes(box))
-                if not isinstance(value, dict | list) and not isinstance(
-                    _get(there, other), dict | list
-                ):
-                    swapped = _get(there, other)
-                    _set(there, other, value)
-                    _set(holder, key, swapped)
-            case 7:
-                same = [n for n in _nodes(box) if _is_id(n[1])]
-                if same:
-                    (one, its), (two, theirs) = rng.choice(same), rng.choice(same)
-                    _set(one, its, rng.choice((_get(two, theirs), rng.choice(IDS))))
-            case 8:
-                timed = [n for n in _nodes(box) if _is_time(n[1])]
-                if timed:
-                    _set(*rng.choice(timed), rng.choice(TIMES))
-            case 9:
-                if isinstance(value, dict):
-                    value[rng.choice(self._words)] = rng.choice(rng.choice(_ALL))
-                elif isinstance(value, list) and value:
-                    rng.shuffle(value)
-            case 10:
-                _set(holder, key, rng.choice(self._words))
+                _other_value(rng, [n for n in nodes if _is_time(n[1])], TIMES)
             case _:
-                _set(holder, key, rng.choice(rng.choice(_ALL)))
+                any_word = rng.random() < 0.3
+                value = rng.choice(self._words) if any_word else _strange(rng, rng.choice(_ALL))
+                _set(holder, key, value)
+
+    def _copy_or_rename(self, rng: Random, holder: Holder, key: str | int) -> None:
+        """The same value in a second place, or under another key."""
+        value = _get(holder, key)
+        if isinstance(holder, dict):
+            if rng.random() < 0.5:
+                del holder[str(key)]
+            holder[rng.choice(self._words)] = _copied(value)
+        else:
+            holder.insert(int(key), _copied(value))
+
+    def _other_shape(self, rng: Random, holder: Holder, key: str | int) -> None:
+        """The value inside another, as text, shuffled, grown, or another document in its place."""
+        value = _get(holder, key)
+        match rng.randrange(4):
+            case 0:
+                _set(holder, key, rng.choice(([value], {"value": value}, [value, {}])))
+            case 1:
+                _set(holder, key, json.dumps(value) if _plain(value) else str(value))
+            case 2:
+                if isinstance(value, dict):
+                    value[rng.choice(self._words)] = _strange(rng, rng.choice(_ALL))
+                elif isinstance(value, list):
+                    rng.shuffle(value)
+            case _:
+                _set(holder, key, cast("Json", orjson.loads(rng.choice(self._seeds))))
 
 
-Holder = dict[str, Json] | list[Json]
 _BYTES: Final = (
-    b"\xff", b"\xed\xa0\x80", b"\xc0\xaf", b"\x00", b"\x1f\x8b", b"\\ud800", b"\\u0000", b'"', b"\\",
+    b"\xff", b"\xed\xa0\x80", b"\xc0\xaf", b"\x00", b"\x1f\x8b", b"\\ud800", b"\\u0000", b'"',
+    b"\\",
     b"\n", b"{", b"}", b"[", b"]", b",", b":", b"NaN", b"-Infinity", b"null", b"1e999", b"\xf0\x9f",
-    b'\\"' * 300, b"\xef\xbb\xbf", b"'", b"PK\x03\x04", b"PAR1", b"\r\n\r\n", b"/*", b"\xe2\x80\xa8",
+    b'\\"' * 300, b"\xef\xbb\xbf", b"'", b"PK\x03\x04", b"PAR1", b"\r\n\r\n", b"/*",
 )  # fmt: skip
+
+
+_NESTS: Final = ((b"[", b"]"), (b'{"a":', b"}"))
 
 
 def written(value: Json, rng: Random) -> bytes:
@@ -185,7 +187,7 @@ def written(value: Json, rng: Random) -> bytes:
     data = text.encode("utf-8", "surrogatepass")
     while (mark := f'"{_DEEP}"'.encode()) in data:
         depth = rng.choice(DEPTHS)
-        opening, closing = rng.choice(((b"[", b"]"), (b'{"a":', b"}")))
+        opening, closing = rng.choice(_NESTS)
         data = data.replace(mark, opening * depth + b"1" + closing * depth, 1)
     return data
 
@@ -206,7 +208,7 @@ def _nodes(box: list[Json]) -> list[tuple[Holder, str | int]]:
 
 
 def _get(holder: Holder, key: str | int) -> Json:
-    return cast("Json", holder[key])  # type: ignore[index]  # the key is of this holder
+    return holder[key]  # type: ignore[index]  # the key is of this holder
 
 
 def _set(holder: Holder, key: str | int, value: Json) -> None:
@@ -218,6 +220,35 @@ def _delete(holder: Holder, key: str | int) -> None:
         holder[0] = None
     else:
         del holder[key]  # type: ignore[arg-type]  # the key is of this holder
+
+
+def _swap(rng: Random, nodes: list[tuple[Holder, str | int]]) -> None:
+    """The values of two places, exchanged; of leaves only, so that no document holds itself."""
+    (one, its), (two, theirs) = rng.choice(nodes), rng.choice(nodes)
+    here, there = _get(one, its), _get(two, theirs)
+    if not isinstance(here, dict | list) and not isinstance(there, dict | list):
+        _set(one, its, there)
+        _set(two, theirs, here)
+
+
+def _other_value(
+    rng: Random, nodes: list[tuple[Holder, str | int]], values: Sequence[Json]
+) -> None:
+    """At one of the places, the value of another (cycles, ids twice) or a strange one."""
+    if nodes:
+        other = _copied(_get(*rng.choice(nodes)))
+        value = rng.choice((_strange(rng, values), _strange(rng, values), other, other))
+        made_up = isinstance(other, str) and rng.random() < 0.05
+        _set(*rng.choice(nodes), f"virtual-{other}" if made_up else value)
+
+
+def _strange(rng: Random, values: Sequence[Json]) -> Json:
+    """One of the values, as an object of its own: it may be changed later."""
+    return deepcopy(rng.choice(values))
+
+
+def _copied(value: Json) -> Json:
+    return cast("Json", orjson.loads(orjson.dumps(value))) if _plain(value) else None
 
 
 def _plain(value: Json) -> bool:

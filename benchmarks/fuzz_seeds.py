@@ -8,26 +8,34 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
+import orjson
 import zstandard
 
-from benchmarks.read import pieces, plain_copies, shapes
+from benchmarks.fuzz_writers import (
+    TEXT_CHARS,
+    Document,
+    otlp_documents,
+    phoenix_page,
+    printed_spans,
+    short,
+    swe_agent_document,
+)
+from benchmarks.read import pieces, plain_copies
 from connectors.traces.formats import format_of
-from connectors.traces.otlp import attributes_of
+from connectors.traces.raw import as_objects
 from connectors.traces.salvage import load
 from contracts.json_types import Json
 from contracts.traces import Message, Payload, Score, Span, Trace
 from tests.emit import atif, chat, inspect, langfuse, langsmith, openinference
-from tests.emit.chat import conversation
 
-Document = dict[str, Json]
-
+NOTES_ONLY = ("langfuse-scores", "langfuse-traces")
+"""Formats that hold no spans."""
 TRACES = 3
-SPANS = 7
-TEXT_CHARS = 48
+SPANS = 6
 MAX_GIVEN_BYTES = 24 << 10
 MAX_GIVEN = 40  # of a format
-_NANOS = 1_000_000_000
 
 
 def small_traces(traces: Iterable[Trace]) -> list[Trace]:
@@ -73,194 +81,8 @@ def _small_payload(payload: Payload | None) -> Payload | None:
     if payload is None:
         return None
     value = payload.value
-    text = payload.text[:TEXT_CHARS] if value is None else json.dumps(_short(value))
+    text = payload.text[:TEXT_CHARS] if value is None else json.dumps(short(value))
     return Payload(text=text, size_bytes=len(text.encode()))
-
-
-def _short(value: Json) -> Json:
-    if isinstance(value, str):
-        return value[:TEXT_CHARS]
-    if isinstance(value, Mapping):
-        return {key: _short(item) for key, item in list(value.items())[:6]}
-    if isinstance(value, list):
-        return [_short(item) for item in value[:2]]
-    return value
-
-
-def otlp_documents(own: Path, traces: Sequence[Trace]) -> Iterator[Document]:
-    """Export requests with the same few spans, as they were recorded and in other spellings."""
-    trees = {str(spans[0]["traceId"]): spans for spans in shapes(own)}
-    for number, trace in enumerate(traces):
-        ids = {span.id for span in trace.spans}
-        spans = [_short_otlp(span) for span in trees[trace.id] if span["spanId"] in ids]
-        resource: Json = {
-            "attributes": [{"key": "service.name", "value": {"stringValue": "desk"}}]
-        }
-        yield {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": list(spans)}]}]}
-        if not number:
-            snake = [_snake(span) for span in spans]
-            yield {"resource_spans": [{"scope_spans": [{"spans": list(snake)}]}]}
-    yield from (
-        {"batches": [{"scopeSpans": [{"spans": list(spans)}]}]} for spans in _dialects(traces[0])
-    )
-
-
-def _short_otlp(span: Mapping[str, Json]) -> Document:
-    recorded = attributes_of(span.get("attributes"))
-    attributes = [_pair(key, _short_text(value)) for key, value in recorded.items()]
-    return {**span, "attributes": attributes}
-
-
-def _short_text(value: Json) -> Json:
-    if not isinstance(value, str):
-        return value
-    inner = load(value.encode()).value if value[:1] in ("{", "[") else None
-    return value[:TEXT_CHARS] if inner is None else json.dumps(_short(inner))
-
-
-def _pair(key: str, value: Json) -> Document:
-    if isinstance(value, bool):
-        return {"key": key, "value": {"boolValue": value}}
-    if isinstance(value, int):
-        return {"key": key, "value": {"intValue": str(value)}}
-    if isinstance(value, float):
-        return {"key": key, "value": {"doubleValue": value}}
-    return {"key": key, "value": {"stringValue": value if isinstance(value, str) else ""}}
-
-
-def _snake(span: Mapping[str, Json]) -> Document:
-    names = {"traceId": "trace_id", "spanId": "span_id", "parentSpanId": "parent_span_id",
-             "startTimeUnixNano": "start_time_unix_nano", "endTimeUnixNano": "end_time_unix_nano"}  # fmt: skip
-    return {names.get(key, key): value for key, value in span.items()}
-
-
-def _dialects(trace: Trace) -> Iterator[list[Document]]:
-    """The model call and the tool call of a run, as other recorders write them."""
-    asked = json.dumps([{"role": "user", "content": "refund A-1"}])
-    parts = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "refund A-1"}]}])
-    calls = json.dumps([{"role": "assistant", "parts": [
-        {"type": "tool_call", "id": "c1", "name": "find", "arguments": {"a": 1}}]}])  # fmt: skip
-    llm: list[dict[str, Json]] = [
-        {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.input.messages":
-         parts, "gen_ai.output.messages": calls, "gen_ai.usage.input_tokens": 5,
-         "gen_ai.response.finish_reasons": '["stop"]', "gen_ai.system_instructions": parts},
-        {"gen_ai.system": "x", "gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "hi",
-         "gen_ai.completion.0.content": "yes", "gen_ai.usage.prompt_tokens": 3,
-         "llm.request.type": "chat", "gen_ai.completion.0.tool_calls.0.name": "find"},
-        {"traceloop.span.kind": "task", "traceloop.entity.input": asked,
-         "traceloop.entity.output": "{}", "traceloop.association.properties.session_id": "s"},
-        {"langfuse.observation.type": "generation", "langfuse.observation.input": asked,
-         "langfuse.observation.output": "ok", "langfuse.observation.usage_details": '{"input": 4}',
-         "langfuse.session.id": "s", "langfuse.trace.tags": '["a"]'},
-        {"ai.operationId": "ai.generateText.doGenerate", "ai.prompt.messages": asked,
-         "ai.response.text": "ok", "ai.model.id": "m", "ai.response.toolCalls": "[]"},
-        {"logfire.msg": "chat", "request_data": '{"messages": ' + asked + "}",
-         "response_data": '{"message": {"role": "assistant", "content": "ok"}}'},
-    ]  # fmt: skip
-    tool: dict[str, Json] = {
-        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find",
-        "gen_ai.tool.call.arguments": '{"a": 1}', "gen_ai.tool.call.result": '{"ok": false}',
-    }  # fmt: skip
-    events: list[Json] = [
-        {"name": "gen_ai.user.message", "attributes": [_pair("content", "hi")]},
-        {"name": "gen_ai.choice", "attributes": [_pair("message", '{"content": "yes"}')]},
-        {"name": "exception", "attributes": [_pair("exception.type", "KeyError"),
-                                             _pair("exception.message", "no"),
-                                             _pair("exception.stacktrace", "Traceback")]},
-    ]  # fmt: skip
-    for number, attributes in enumerate(llm):
-        start = 1_795_510_800 * _NANOS + number
-        ids: Document = {"traceId": f"{number + 1:032x}"}
-        first: Document = {
-            **ids, "spanId": f"{1:016x}", "name": trace.root.name, "startTimeUnixNano": str(start),
-            "endTimeUnixNano": str(start + 5 * _NANOS), "attributes":
-            [_pair(k, v) for k, v in attributes.items()], "events": events[: 2 * (number % 2)],
-            "status": {"code": 1},
-        }  # fmt: skip
-        second: Document = {
-            **ids, "spanId": f"{2:016x}", "parentSpanId": f"{1:016x}", "name": "find",
-            "startTimeUnixNano": start + _NANOS, "endTimeUnixNano": start + 2 * _NANOS,
-            "attributes": [_pair(k, v) for k, v in tool.items()], "events": events[2:],
-            "status": {"code": "STATUS_CODE_ERROR", "message": "KeyError: no"},
-        }  # fmt: skip
-        yield [first, second]
-
-
-def printed_spans(trace: Trace) -> Iterator[Document]:
-    """Spans as the SDKs print them: JavaScript's console and objects, Python's console."""
-    console: list[Json] = []
-    dumped: list[Json] = []
-    python: list[Json] = []
-    for span in trace.spans:
-        us = int(span.started_at.timestamp() * 1_000_000)
-        seconds = [us // 1_000_000, us % 1_000_000 * 1000]
-        attributes = dict(openinference._attributes(span, trace))
-        parent = {"parentId": span.parent_id} if span.parent_id else {}
-        console.append({
-            "resource": {"attributes": {"service.name": "desk"}}, "traceId": trace.id,
-            "name": span.name, "id": span.id, **parent, "timestamp": us, "duration": 900.5,
-            "kind": 0, "attributes": attributes, "status": {"code": 1}, "events": [], "links": [],
-        })  # fmt: skip
-        dumped.append({
-            "name": span.name, "_spanContext": {"traceId": trace.id, "spanId": span.id},
-            "parentSpanContext": {"spanId": span.parent_id}, "startTime": seconds,
-            "endTime": seconds, "ended": True, "attributes": attributes, "status": {"code": 2},
-        })  # fmt: skip
-        python.append({
-            "name": span.name, "context": {"trace_id": f"0x{trace.id}", "span_id": f"0x{span.id}"},
-            "parent_id": f"0x{span.parent_id}" if span.parent_id else None, "kind": "INTERNAL",
-            "start_time": span.started_at.isoformat(), "end_time": None,
-            "status": {"status_code": "ERROR", "description": "no"}, "attributes": attributes,
-            "events": [{"name": "exception", "attributes": {"exception.type": "KeyError"}}],
-        })  # fmt: skip
-    yield {"spans": console}
-    yield {"ai.generateText": dumped}
-    yield {"spans": python}
-
-
-def swe_agent_document(trace: Trace) -> Document:
-    """The run as a trajectory of SWE-agent: what the model said, did, and was answered."""
-    history: list[Json] = []
-    steps: list[Json] = []
-    waiting = "ls"
-    for said in conversation(trace):
-        history.append({"role": said.role if said.role in ("system", "user") else "assistant",
-                        "agent": "main", "content": said.text, "action": waiting})  # fmt: skip
-        if said.calls:
-            waiting = f"{said.calls[0].tool} {json.dumps(said.calls[0].arguments)}"
-        elif said.call is not None:
-            steps.append({"action": waiting, "observation": said.text, "response": "so",
-                          "thought": "", "execution_time": 0.5})  # fmt: skip
-    return {
-        "environment": "main", "history": history,
-        "trajectory": steps or [{"action": waiting, "observation": "a b", "response": "so"}],
-        "info": {"exit_status": "exit_cost", "submission": "", "model_stats":
-                 {"tokens_sent": 5, "api_calls": 2, "instance_cost": 0.1}},
-    }  # fmt: skip
-
-
-def phoenix_page(trace: Trace) -> Document:
-    """The run as a page of spans of Phoenix, with annotations of each kind."""
-    rows: list[Json] = [
-        {
-            "id": "U3Bhbjox", "name": span.name,
-            "context": {"trace_id": trace.id, "span_id": span.id},
-            "span_kind": span.kind.upper(), "parent_id": span.parent_id,
-            "start_time": span.started_at.isoformat(),
-            "end_time": span.ended_at.isoformat() if span.ended_at else None,
-            "status_code": "ERROR" if span.error else "OK", "status_message": "",
-            "attributes": dict(openinference._attributes(span, trace)) | {"metadata.node": "n"},
-            "events": [],
-        }
-        for span in trace.spans
-    ]  # fmt: skip
-    rows += [
-        {"name": "helpful", "annotator_kind": kind, "source": "APP", "updated_at":
-         "2026-11-24T09:00:00+00:00", "result": {"score": 1.0, "label": "good"}, **about}
-        for kind in ("HUMAN", "LLM")
-        for about in ({"span_id": trace.root.id}, {"trace_id": trace.id})
-    ]  # fmt: skip
-    return {"data": rows, "next_cursor": None}
 
 
 def documents(own: Path, traces: Sequence[Trace]) -> dict[str, list[Json]]:
@@ -277,17 +99,21 @@ def documents(own: Path, traces: Sequence[Trace]) -> dict[str, list[Json]]:
         "openinference-json": [openinference.document(trace) for trace in traces],
         "otel-js-spans": list(printed_spans(traces[0])),
         "langfuse-export": [langfuse.export(trace) for trace in traces],
-        "langfuse-scores": [{"data": scores, "meta": {}}, *scores[:1], *langfuse.blob_scores(traces[0])],
+        "langfuse-scores": [
+            {"data": scores, "meta": {}}, *scores[:1], *langfuse.blob_scores(traces[0]),
+        ],
         "langfuse-traces": [head, {"data": [head], "meta": {"page": 1}}],
         "langfuse-observations": [
-            {"data": rows, "meta": {"cursor": "abc"}}, *rows[:1], *langfuse.blob_rows(traces[0])[:2],
+            {"data": rows, "meta": {"cursor": "abc"}}, *rows[:1],
+            *langfuse.blob_rows(traces[0])[:2],
             *old_rows[:2],
             {"url": "https://host/api/public/v2/observations?cursor=abc", "status": 200,
              "body": {"data": rows[:4], "meta": {}}},
         ],
         "langsmith-batch": list(langsmith.batch_bodies(traces)),
         "langsmith-runs": [
-            {"items": items, "next_cursor": "x"}, {"runs": runs, "cursors": {"next": None}}, *items[:1],
+            {"items": items, "next_cursor": "x"}, {"runs": runs, "cursors": {"next": None}},
+            *items[:1],
             hook, {**_object(runs[0]), "child_runs": runs[1:4]},
         ],
         "atif": [atif.document(trace) for trace in traces],
@@ -316,7 +142,9 @@ def given_documents(folder: Path, scratch: Path) -> dict[str, list[bytes]]:
     return found
 
 
-def containers(known: Mapping[str, Sequence[Json]], traces: Sequence[Trace]) -> dict[str, list[bytes]]:
+def containers(
+    known: Mapping[str, Sequence[Json]], traces: Sequence[Trace]
+) -> dict[str, list[bytes]]:
     """Whole files of each kind that holds rows, members or packed text."""
     rows = langfuse.blob_rows(traces[0])
     flat = langsmith.bulk_rows(traces[:1])
@@ -324,10 +152,14 @@ def containers(known: Mapping[str, Sequence[Json]], traces: Sequence[Trace]) -> 
     return {
         "csv": [langfuse.as_csv(rows).encode(), _csv_of(flat)],
         "parquet": [_parquet(flat), _parquet([_flat(row) for row in rows])],
-        "zip": [_zip(known["langfuse-export"]), inspect.archive(traces[:2])],
+        "zip": [_zip(map(orjson.dumps, known["langfuse-export"])), inspect.archive(traces[:2])],
         "gzip": [gzip.compress(lines, mtime=0)],
         "zstd": [zstandard.compress(lines)],
-        "lines": [_lines(documents[:3]) for name, documents in known.items() if "rows" not in name],
+        "lines": [
+            _lines(some[:3])
+            for name, some in known.items()
+            if name not in NOTES_ONLY and not name.endswith("-rows")
+        ],
     }
 
 
@@ -344,7 +176,7 @@ def _csv_of(rows: Sequence[Mapping[str, object]]) -> bytes:
     writer = csv.DictWriter(out, list(rows[0]))
     writer.writeheader()
     writer.writerows(rows)
-    return out.getvalue().encode()
+    return out.getvalue().encode("utf-8", "surrogatepass")
 
 
 def _parquet(rows: Sequence[Mapping[str, object]]) -> bytes:
@@ -356,13 +188,44 @@ def _parquet(rows: Sequence[Mapping[str, object]]) -> bytes:
     return out.getvalue()
 
 
-def _zip(members: Iterable[Json]) -> bytes:
+def _zip(members: Iterable[bytes]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
         for number, one in enumerate(members):
-            packed.writestr(zipfile.ZipInfo(f"runs/{number}.json"), json.dumps(one))
+            packed.writestr(zipfile.ZipInfo(f"runs/{number}.json"), one)
         packed.writestr(zipfile.ZipInfo("readme.txt"), "no trace")
     return out.getvalue()
 
 
-Writer = Callable[[Sequence[Json]], bytes]
+def _table(parts: Iterable[bytes]) -> list[dict[str, object]]:
+    """The objects of the parts as rows of text, with the same columns each."""
+    rows: list[dict[str, object]] = []
+    for part in parts:
+        value = load(part).value
+        holders = as_objects([value, *(value.values() if isinstance(value, dict) else ())])
+        found = [row for one in holders for row in (one, *_rows_in(one))]
+        rows += [{k: _cell(v) for k, v in row.items()} for row in found[:20]]
+    names = list(dict.fromkeys(name for row in rows for name in row))[:100]
+    return [{name: row.get(name) for name in names} for row in rows] if names else [{"a": None}]
+
+
+def _rows_in(value: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
+    for item in value.values():
+        yield from as_objects(item)
+
+
+def _cell(value: Json) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value)
+
+
+PACK: Final[Mapping[str, Callable[[Sequence[bytes]], bytes]]] = {
+    "lines": lambda parts: b"\n".join(part.replace(b"\n", b" ") for part in parts),
+    "csv": lambda parts: _csv_of(_table(parts)),
+    "parquet": lambda parts: _parquet(_table(parts)),
+    "zip": _zip,
+    "gzip": lambda parts: gzip.compress(b"\n".join(parts), mtime=0),
+    "zstd": lambda parts: zstandard.compress(b"\n".join(parts)),
+}
+"""Whole files of documents, by their kind."""

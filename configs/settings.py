@@ -27,6 +27,7 @@ def _span(value: object) -> object:
     return timedelta(seconds=int(match[1]) * _SECONDS[match[2]]) if match else value
 
 
+MAX_SPAN = timedelta(days=3660)
 TimeSpan = Annotated[timedelta, BeforeValidator(_span)]
 
 
@@ -60,10 +61,10 @@ class TraceSettings(_Section):
 class AnalysisSettings(_Section):
     """Which time is looked at, how long reading may take, and what counts as chronic."""
 
-    window: TimeSpan = Field(gt=timedelta(0))
-    baseline: TimeSpan = Field(gt=timedelta(0))
+    window: TimeSpan = Field(gt=timedelta(0), le=MAX_SPAN)
+    baseline: TimeSpan = Field(gt=timedelta(0), le=MAX_SPAN)
     chronic_floor: float = Field(ge=0, le=1)
-    read_within: TimeSpan = Field(gt=timedelta(0))
+    read_within: TimeSpan = Field(gt=timedelta(0), le=MAX_SPAN)
     """Wall clock for reading one window; what was not read by then is missing, and said."""
 
 

@@ -109,6 +109,7 @@ class Service:
     def _give_up(self, thread: str) -> None:
         """Close a run that failed before it had a proposal."""
         if not any(p.proposal.thread == thread for p in self._ledger.proposals.all_latest()):
+            self._ledger.reads.clear(thread)  # the next run has a thread of its own
             self._ledger.incidents.set_state(thread, "closed")
 
     def _bind(self, request: Request) -> str:

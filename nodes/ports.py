@@ -2,12 +2,11 @@
 
 import os
 
-from connectors.traces.several import SeveralSources
-
 from connectors.harness.directory import DirectoryHarness
 from connectors.probe.worker import WorkerProbe
 from connectors.traces.files import read_spans
 from connectors.traces.opening import open_trace_source
+from connectors.traces.several import SeveralSources
 from contracts.errors import ConfigError
 from contracts.protocols import Harness, Probe, TraceSource
 from memory.workspace import Workspace
@@ -19,24 +18,21 @@ def open_source(ws: Workspace) -> TraceSource:
     Raises:
         ConfigError: none is configured, or one of them lacks a key.
     """
-    sources = [source for _, source in open_sources(ws)]
+    places = range(len(ws.settings.traces))
+    if not places:
+        raise ConfigError("traces: none configured; add `{kind: files, path: traces/}`")
+    sources = [open_source_at(ws, at) for at in places]
     return sources[0] if len(sources) == 1 else SeveralSources(sources)
 
 
-def open_sources(ws: Workspace) -> list[tuple[str, TraceSource]]:
-    """Every configured source with its place in the settings; all files are one source.
+def open_source_at(ws: Workspace, at: int) -> TraceSource:
+    """The source of the entry `traces.<at>` of the settings.
 
     Raises:
-        ConfigError: none is configured, or one of them lacks a key.
+        ConfigError: it lacks a key.
     """
-    specs = ws.settings.traces
-    if not specs:
-        raise ConfigError("traces: none configured; add `{kind: files, path: traces/}`")
     budget_s = ws.settings.analysis.read_within.total_seconds()
-    return [
-        (f"traces.{at}", open_trace_source(spec, f"traces.{at}", ws.root, budget_s=budget_s))
-        for at, spec in enumerate(specs)
-    ]
+    return open_trace_source(ws.settings.traces[at], f"traces.{at}", ws.root, budget_s=budget_s)
 
 
 def open_harness(ws: Workspace) -> Harness:

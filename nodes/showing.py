@@ -45,7 +45,7 @@ def card_for(ws: Workspace, stored: StoredProposal, kind: CardKind) -> StoredCar
         release=ws.ledger.effects.release_of(proposal.hash),
         evidence=evidence_lines(evidence),
         unit="session" if evidence.get("unit") == "session" else "trace",
-        warnings=() if evidence.get("read", "complete") == "complete" else (PARTIAL,),
+        warnings=(PARTIAL,) if evidence.get("read") == "partial" else (),
         people=None if kind == "undo" else seats_needed(proposal.risk, second),
     )  # fmt: skip
     return StoredCard(

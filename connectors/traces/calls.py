@@ -282,7 +282,7 @@ class Calls:
     async def _admitted(self, bucket: Bucket | None, asked: Asked) -> None:
         while (wait_s := bucket.take() if bucket else 0.0) > 0:
             if wait_s >= self._budget.left():
-                raise self._too_long(wait_s, asked)
+                raise self._too_long(wait_s, asked) if wait_s >= 1 else self._over(asked)
             await self._sleep(wait_s)
         if self._budget.left() <= 0:
             raise self._over(asked)

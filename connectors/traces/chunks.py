@@ -70,7 +70,7 @@ class ChunkReader:
                     return
                 yield Chunk(data=data, line=self.line)
         except (EOFError, OSError, ValueError) as error:
-            self.broken = f"cannot be read on ({str(error)[:120]})"
+            self.broken = f"cannot be read on ({' '.join(str(error).split())[:120]})"
 
     def _document(self) -> Iterator[Chunk]:
         blocks: list[bytes] = []

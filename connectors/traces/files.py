@@ -56,8 +56,23 @@ class FilesSource:
         name: str = "files",
         format: str | None = None,
         environment: str | None = None,
+        shown: str | None = None,
     ) -> None:
+        """Take what is read later.
+
+        Args:
+            patterns: files, folders, globs.
+            payload_cap_bytes: of a payload that are kept; the rest is marked by size and hash.
+            batch_traces: traces in a batch, at most.
+            max_waiting_bytes: recorded text of traces that wait for their last piece, at most.
+            name: of the source, for messages.
+            format: read only this one; None: the richest that is there.
+            environment: only traces of this one.
+            shown: what reports call the place; None: the patterns.
+        """
         self.name = name
+        self._alone = shown
+        self._shown = shown or ", ".join(map(str, patterns))
         self._environment = environment
         self._wanted = format
         self._patterns = tuple(patterns)
@@ -67,7 +82,7 @@ class FilesSource:
 
     async def check(self) -> SourceInfo:
         """Whether some file can be read, and in which format."""
-        where = f"{self.name}:{', '.join(map(str, self._patterns))}"
+        where = f"{self.name}:{self._shown}"
         try:
             read = await asyncio.to_thread(self._open)
         except UsageError as error:
@@ -99,7 +114,7 @@ class FilesSource:
         found = await asyncio.to_thread(self._find, trace_id)
         if found is None:
             raise SourceError(
-                f"no trace {trace_id!r} in {', '.join(map(str, self._patterns))}",
+                f"no trace {trace_id!r} in {self._shown}",
                 backend=self.name,
                 operation="trace",
             )
@@ -113,7 +128,7 @@ class FilesSource:
         """
         wanted = named(self._wanted) if self._wanted else None
         paths = find_files(self._patterns)
-        where = ", ".join(map(str, self._patterns))
+        where = self._shown
         read = Reading(source=f"{self.name}:{where}", files=[], skipped=[])
         reasons = []
         for path in paths:
@@ -125,9 +140,10 @@ class FilesSource:
                 read.skip(path, found)
                 read.partial |= not found.startswith(_UNREADABLE)
         if not read.files:
+            said = max(reasons, key=lambda why: (why.startswith("it holds"), reasons.count(why)))
             if len(paths) == 1:
-                raise UsageError(f"{paths[0]}: {reasons[0]}")
-            raise UsageError(f"{where}: none of {len(paths)} files can be read ({reasons[0]})")
+                raise UsageError(f"{self._alone or paths[0]}: {said}")
+            raise UsageError(f"{where}: none of {len(paths)} files can be read ({said})")
         _keep_richest(read, wanted)
         return read
 
@@ -247,7 +263,10 @@ class _Pass:
     def _make_room(self) -> None:
         """Drop the traces whose end is farthest; a further pass reads them."""
         while self.held_bytes > self.max_waiting and len(self.waiting) > 1:
-            far = max(self.waiting, key=lambda k: (self.last.get(k, 1 << 62), k))
+            known = (k for k in self.waiting if k in self.last)  # others no further pass would find
+            far = max(known, key=lambda k: (self.last[k], k), default=None)
+            if far is None:
+                return
             self.held_bytes -= self.waiting.pop(far).size
             self.dropped.add(far)
 

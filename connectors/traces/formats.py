@@ -24,6 +24,7 @@ spans (scores), read along with whatever is there."""
 OTEL_ID: Final = re.compile(rb'"trace_?[iI]d"\s*:\s*"([^"\\]{1,128})"')
 TextShape = Literal["lines", "document"]
 MAX_LINES_TRIED = 5
+MAX_TRIED = 1_000  # values of a document, lists in lists included
 
 
 class Takes(Protocol):
@@ -130,6 +131,7 @@ LANGSMITH = tuple(
         what=what,
         takes=form.takes,
         spans=form.spans,
+        id_pattern=langsmith.ID_IN_TEXT,
         key_of=langsmith.key_of,
     )
     for form, what in (
@@ -199,16 +201,19 @@ def named(name: str) -> Format:
 def format_of(value: Json, among: Sequence[Format] | None = None) -> Format | None:
     """The format of a parsed value: of an object, or of the first known thing in a list."""
     known = formats() if among is None else among
-    if isinstance(value, dict):
-        return next((one for one in known if one.takes(value)), None)
-    if isinstance(value, list):
-        for one in known:
-            if one.takes_list is not None and one.takes_list(value):
-                return one
-        for item in value[:MAX_LINES_TRIED]:
-            found = format_of(item, known)
-            if found is not None:
-                return found
+    stack: list[Json] = [value]
+    for _ in range(MAX_TRIED):
+        if not stack:
+            break
+        here = stack.pop()
+        found: Format | None = None
+        if isinstance(here, dict):
+            found = next((one for one in known if one.takes(here)), None)
+        elif isinstance(here, list):
+            found = next((one for one in known if one.takes_list and one.takes_list(here)), None)
+            stack.extend(reversed(here[:MAX_LINES_TRIED]))
+        if found is not None:
+            return found
     return None
 
 

@@ -75,7 +75,8 @@ def _body(raw: RawSpan) -> str:
 def _age(raw: RawSpan) -> tuple[int, int, int, int, str]:
     """Later writes are newer, then later ends; what still ties is told apart by content alone."""
     known = (raw.updated_ns or -1, raw.end_ns or -1, raw.start_ns or -1, len(raw.attributes))
-    return (*known, sha256_hex(_body(raw).encode("utf-8", "surrogatepass")))
+    whole = f"{_body(raw)}{raw.resource}{raw.replaced}"
+    return (*known, sha256_hex(whole.encode("utf-8", "surrogatepass")))
 
 
 def mark_times(

@@ -49,7 +49,7 @@ def open_trace_source(
     if spec.kind == "langfuse":
         return _langfuse(spec, env, budget_s)
     if spec.kind == "langsmith":
-        return _langsmith(spec, key, env, budget_s)
+        return _langsmith(spec, env, budget_s)
     return _phoenix(spec, env, budget_s)
 
 
@@ -70,7 +70,7 @@ def _langfuse(spec: TraceSettings, env: "_Variables", budget_s: float) -> TraceS
     )
 
 
-def _langsmith(spec: TraceSettings, key: str, env: "_Variables", budget_s: float) -> TraceSource:
+def _langsmith(spec: TraceSettings, env: "_Variables", budget_s: float) -> TraceSource:
     from connectors.traces.langsmith.source import (  # noqa: PLC0415  (only if used)
         LIMITS,
         LangSmithSource,
@@ -78,7 +78,7 @@ def _langsmith(spec: TraceSettings, key: str, env: "_Variables", budget_s: float
 
     project = spec.project or env.first("LANGSMITH_PROJECT", "LANGCHAIN_PROJECT")
     if not project:
-        raise ConfigError(f"{key}.project: missing; the name of the LangSmith tracing project")
+        raise env.missing("LANGSMITH_PROJECT", option="project", what="the tracing project's name")
     base_url = spec.base_url or env.first("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
     return LangSmithSource(
         api_url=base_url or LANGSMITH_CLOUD,
@@ -123,6 +123,7 @@ class _Variables:
     def __init__(self, environ: Mapping[str, str], prefix: str, key: str, kind: str) -> None:
         self._environ = environ
         self._prefix = prefix
+        self._key = key
         self._where = f"{key} ({kind})"
 
     def first(self, *names: str) -> str | None:
@@ -139,3 +140,10 @@ class _Variables:
         if found is None:
             raise ConfigError(f"{self._where}: set {self._prefix}{names[0]} in the environment")
         return SecretStr(found)
+
+    def missing(self, name: str, *, option: str, what: str) -> ConfigError:
+        """What to say where neither the settings nor the environment hold something."""
+        place = f"--tracing-{option}" if self._key.startswith("--") else f"{self._key}.{option}"
+        return ConfigError(
+            f"{self._where}: {what} is missing; give {place}, or set {self._prefix}{name}"
+        )

@@ -5,8 +5,11 @@ are parsed alike. Times without a zone are UTC, as the exports of the vendors wr
 """
 
 import csv
+import lzma
+import struct
 import sys
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -22,6 +25,10 @@ from contracts.json_types import Json
 RowShape = Literal["csv", "parquet", "zip"]
 BATCH_ROWS = 256
 MAX_MEMBER_BYTES = 512 << 20  # of one member, unpacked: an archive may claim anything
+_TORN_ARCHIVE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, NotImplementedError,
+    RuntimeError, OverflowError,
+)  # fmt: skip
 _NEED_ARROW = "Parquet needs the extra: pip install 'tracemend[parquet]'"
 
 
@@ -44,7 +51,7 @@ def detect_rows(path: Path, head: bytes) -> tuple[Format, RowShape] | str | None
             if found is not None:
                 return found, shape
     except (EOFError, OSError, ValueError) as error:
-        return f"no known format: {str(error)[:120]}"
+        return f"no known format: {' '.join(str(error).split())[:120]}"
     return f"no known format: no spans in this {shape} file"
 
 
@@ -92,7 +99,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, bytes]]:
                 for row in batch.to_pylist():
                     number += 1
                     yield number, _dumped(row)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, TypeError, OverflowError) as error:  # what no JSON can hold, too
         raise ValueError(str(error)) from error
 
 
@@ -121,7 +128,7 @@ def _members(path: Path) -> Iterator[tuple[int, bytes]]:
             for number, member in enumerate(archive.infolist(), 1):
                 if member.filename.endswith(".json") and not member.is_dir():
                     yield number, _unpacked(archive, member)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except _TORN_ARCHIVE as error:
         raise ValueError(str(error)) from error
 
 

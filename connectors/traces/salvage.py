@@ -9,12 +9,13 @@ import orjson
 
 from contracts.json_types import Json
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
-_HEAD_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}\[\]]', re.DOTALL)
+# A string that never ends is one piece up to the end: no quotation mark inside it is tried again.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _BLANK = re.compile(r"[\s,]*")
 _CLOSER = {"{": "}", "[": "]"}
 _ROW_KEY = '"id"'  # of rows that name their own id so; only the outermost ones are rows
 _DEEPEST = 5
+_DEEPEST_READ = 1000  # brackets in brackets; the parser takes no more of them either
 _CUTS = 8  # places to cut a head at that are tried, from its end
 _SPAN_KEYS = frozenset({'"spanId"', '"span_id"'})
 
@@ -78,25 +79,28 @@ def _one_after_another(text: str) -> list[Json] | None:
 
 def closed_prefix(text: str) -> str:
     """The text up to the last whole span, with every open bracket closed; empty without one."""
-    stack: list[str] = []
+    still_open = ""
     holds_id: list[bool] = []
     best, closers, depth = 0, "", _DEEPEST
     for match in _TOKEN.finditer(text):
         piece = match[0]
         if piece in _CLOSER:
-            stack.append(_CLOSER[piece])
+            if len(still_open) == _DEEPEST_READ:
+                break
+            still_open = _CLOSER[piece] + still_open
             holds_id.append(False)
         elif piece in ("}", "]"):
-            if not stack or stack.pop() != piece:
+            if still_open[:1] != piece:
                 break
+            still_open = still_open[1:]
             if holds_id.pop():
-                best, closers = match.end(), "".join(reversed(stack))
-        elif stack and stack[-1] == "}":
+                best, closers = match.end(), still_open
+        elif still_open[:1] == "}":
             if piece in _SPAN_KEYS:
                 holds_id[-1] = True
-            elif piece == _ROW_KEY and stack[-2:-1] == ["]"] and len(stack) <= depth:
+            elif piece == _ROW_KEY and still_open[1:2] == "]" and len(still_open) <= depth:
                 holds_id[-1] = True
-                depth = len(stack)
+                depth = len(still_open)
     return text[:best] + closers if best else ""
 
 
@@ -106,18 +110,21 @@ def head_value(head: bytes) -> Json:
     None where nothing of it is whole.
     """
     text = head.decode("utf-8", "replace")
-    stack: list[str] = []
+    closers = ""
     cuts: list[tuple[int, str]] = []
-    for match in _HEAD_TOKEN.finditer(text):
+    for match in _TOKEN.finditer(text):
         piece = match[0]
         if piece in _CLOSER:
-            stack.append(_CLOSER[piece])
-            cuts.append((match.end(), "".join(reversed(stack))))
+            if len(closers) == _DEEPEST_READ:
+                break
+            closers = _CLOSER[piece] + closers
+            cuts.append((match.end(), closers))
         elif piece in ("}", "]"):
-            if not stack or stack.pop() != piece:
+            if closers[:1] != piece:
                 return None
-            cuts.append((match.end(), "".join(reversed(stack))))
-            if not stack:  # one whole document; others may follow it
+            closers = closers[1:]
+            cuts.append((match.end(), closers))
+            if not closers:  # one whole document; others may follow it
                 break
         if len(cuts) > _CUTS:
             del cuts[:-_CUTS]

@@ -154,7 +154,7 @@ def _tags(attributes: Iterable[Mapping[str, Json]]) -> tuple[str, ...]:
 def _scores(notes: Iterable[RawNote]) -> tuple[Score, ...]:
     """Every score once, in an order that does not depend on how the records came."""
     scores = {score: None for note in notes for score in note.scores}
-    return tuple(sorted(scores, key=lambda s: (s.name, s.span_id or "", str(s.at), str(s.value))))
+    return tuple(sorted(scores, key=lambda s: (s.name, s.span_id or "", str(s.at), repr(s))))
 
 
 def is_own(attributes: Iterable[Mapping[str, Json]], resource: Mapping[str, Json]) -> bool:
@@ -252,8 +252,11 @@ def _virtual_root(
     top = min(real or tops, key=lambda s: (s.started_at, s.id))
     alone = len(real) == 1 or len(tops) == 1
     ends = [span.ended_at for span in spans.values() if span.ended_at is not None]
+    made = f"virtual-{trace_id}"
+    while made in spans:  # recorded by somebody who read such a trace from us
+        made += "-"
     return Span(
-        id=SpanId(f"virtual-{trace_id}"),
+        id=SpanId(made),
         trace_id=TraceId(trace_id),
         parent_id=None,
         name=top.name,

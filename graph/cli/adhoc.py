@@ -60,14 +60,14 @@ def adhoc_source(asked: Asked) -> Iterator[Given]:
         source = _source(asked, Path(scratch))
         since = asked.since or ("24h" if asked.source else None)
         now = datetime.now(UTC)
-        start = now - _length("--since", since) if since else None
+        start = _before(now, "--since", since) if since else None
         window = TraceQuery(start=start, end=now if start else None)
         baseline: tuple[TraceSource, TraceQuery] | None = None
         if asked.baseline:
             before = FilesSource([*asked.baseline], format=asked.form)
             baseline = (before, TraceQuery())
         elif asked.compare and start is not None:
-            earlier = TraceQuery(start=start - _length("--compare", asked.compare), end=start)
+            earlier = TraceQuery(start=_before(start, "--compare", asked.compare), end=start)
             baseline = (source, earlier)
         yield Given(source=source, window=window, baseline=baseline)
 
@@ -99,7 +99,8 @@ def _source(asked: Asked, scratch: Path) -> TraceSource:
         budget_s = _length("--within", asked.within).total_seconds()
         return open_trace_source(spec, "--source", Path.cwd(), budget_s=budget_s)
     paths = [_from_stdin(scratch) if path == STDIN else path for path in asked.traces]
-    return FilesSource([*paths], format=asked.form, environment=asked.environment)
+    shown = ", ".join("standard input" if path == STDIN else path for path in asked.traces)
+    return FilesSource([*paths], format=asked.form, environment=asked.environment, shown=shown)
 
 
 def _from_stdin(scratch: Path) -> str:
@@ -115,6 +116,16 @@ _SPAN = TypeAdapter(TimeSpan)
 
 def _length(option: str, text: str) -> timedelta:
     try:
-        return _SPAN.validate_python(text)
-    except ValidationError:
-        raise UsageError(f"{option} {text!r}: not a length of time, such as 24h or 7d") from None
+        length = _SPAN.validate_python(text)
+    except (ValidationError, OverflowError):
+        length = timedelta(0)
+    if length <= timedelta(0):
+        raise UsageError(f"{option} {text!r}: not a length of time, such as 24h or 7d")
+    return length
+
+
+def _before(moment: datetime, option: str, text: str) -> datetime:
+    try:
+        return moment - _length(option, text)
+    except OverflowError:
+        raise UsageError(f"{option} {text!r}: reaches back before all calendars") from None

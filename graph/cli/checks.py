@@ -16,7 +16,7 @@ from graph.cli.readiness import readiness
 from graph.cli.session import one_line, which_project
 from memory.cases import load_cases
 from memory.workspace import Workspace, open_project
-from nodes.ports import open_harness, open_sources
+from nodes.ports import open_harness, open_source_at
 from nodes.readiness.properties import State
 
 PACKAGES = ("contracts", "configs", "memory", "connectors", "nodes", "graph")
@@ -134,16 +134,17 @@ def _harness(ws: Workspace) -> tuple[bool, str]:
 
 def _sources(ws: Workspace, infos: list[SourceInfo]) -> Iterator[Checked]:
     """One line a source; what each said is added to `infos`."""
-    try:
-        sources = open_sources(ws)
-    except TracemendError as error:
-        yield Checked(name="traces", ok=False, detail=one_line(str(error)))
-        return
-    for place, source in sources:
+    if not ws.settings.traces:
+        why = "none configured; add `{kind: files, path: traces/}`"
+        yield Checked(name="traces", ok=False, detail=why)
+    for at in range(len(ws.settings.traces)):
+        place = f"traces.{at}"
         try:
-            info = asyncio.run(source.check())
+            info = asyncio.run(open_source_at(ws, at).check())
         except TracemendError as error:
-            yield Checked(name=place, ok=False, detail=one_line(str(error)))
+            said = one_line(str(error))
+            name = "traces" if said.startswith(place) else place
+            yield Checked(name=name, ok=False, detail=said)
             continue
         infos.append(info)
         yield source_line(place, info, now=datetime.now(UTC), window=ws.settings.analysis.window)
@@ -151,7 +152,11 @@ def _sources(ws: Workspace, infos: list[SourceInfo]) -> Iterator[Checked]:
 
 def source_line(place: str, info: SourceInfo, *, now: datetime, window: timedelta) -> Checked:
     """What a source said of itself, and what is odd about it."""
-    said = [f"{info.source} by {info.reader}", info.detail, info.limits]
+    if not info.reachable:
+        why = one_line(info.detail) or f"{info.source} cannot be read"
+        return Checked(name=place, ok=False, detail=why)
+    limits = f"rate limit: {info.limits}" if info.limits else ""
+    said = [f"{info.source} by {info.reader}", info.detail, limits]
     warnings = []
     if info.newest is not None:
         said.append(f"newest trace {info.newest.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
@@ -165,9 +170,12 @@ def source_line(place: str, info: SourceInfo, *, now: datetime, window: timedelt
     if info.can_write is not None:
         said.append("the key can write" if info.can_write else "the key can only read")
         if info.can_write:
-            warnings.append("reading needs no right to write: make a key that only reads")
+            warnings.append(
+                "reading needs no right to write: make a key that only reads where the vendor has "
+                "such keys, else keep this one where nothing but Tracemend runs"
+            )
     return Checked(
-        name=place, ok=info.reachable, state="warn" if warnings else "ok",
+        name=place, ok=True, state="warn" if warnings else "ok",
         detail=one_line("; ".join(part for part in said if part)),
         advice="; ".join(warnings),
     )  # fmt: skip

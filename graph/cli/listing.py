@@ -9,18 +9,42 @@ from connectors.review.terminal import plain, render
 from contracts.codec import from_json
 from contracts.findings import Finding
 from contracts.json_types import Json
+from contracts.traces import ReadReport
 from graph.cli.session import one_line, release_json
 from graph.service import Ran
 from memory.workspace import Workspace
 from nodes.insights.analyze import Analysis
+from nodes.insights.report import analysis_json
 from nodes.showing import newest_card
+
+SKIPPED_SHOWN = 10
 
 
 def analysis_lines(analysis: Analysis) -> Iterator[str]:
     """An analysis for a person."""
-    read = analysis.read
+    yield from _read_lines("read", analysis.read)
+    if analysis.baseline_read is not None:
+        yield from _read_lines("compared with", analysis.baseline_read)
+    if not analysis.findings:
+        so_far = " that were read" if analysis.status == "partial" else ""
+        yield f"nothing kept failing in the {analysis.units_total} {analysis.unit}s{so_far}"
+    for finding in analysis.findings:
+        yield from finding_lines(finding, analysis.unit)
+
+
+def analysis_document(analysis: Analysis) -> dict[str, Json]:
+    """The document of `analyze --json`; `baseline` also says how much of it was read."""
+    document = analysis_json(analysis)
+    baseline, read = document["baseline"], analysis.baseline_read
+    if isinstance(baseline, dict) and read is not None:
+        document["baseline"] = {**baseline, "read": {"traces": read.traces, "status": read.status}}
+    return document
+
+
+def _read_lines(how: str, read: ReadReport) -> Iterator[str]:
+    """What one read saw, and what of it is missing."""
     yield (
-        f"read {read.traces} traces, {read.spans} spans ({read.format}): {read.status}; "
+        f"{how} {read.traces} traces, {read.spans} spans ({read.format}): {read.status}; "
         f"{read.excluded_own} own runs and {read.pending} still open left out, "
         f"{len(read.skipped)} skipped"
     )
@@ -29,12 +53,10 @@ def analysis_lines(analysis: Analysis) -> Iterator[str]:
     if read.marks:
         odd = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in read.marks.items())
         yield f"  kept and marked: {odd}"
-    for skipped in read.skipped[:10]:
+    for skipped in read.skipped[:SKIPPED_SHOWN]:
         yield f"  skipped {one_line(skipped.path)}: {one_line(skipped.why)}"
-    if not analysis.findings:
-        yield f"nothing kept failing in {analysis.units_total} {analysis.unit}s"
-    for finding in analysis.findings:
-        yield from finding_lines(finding, analysis.unit)
+    if len(read.skipped) > SKIPPED_SHOWN:
+        yield f"  and {len(read.skipped) - SKIPPED_SHOWN} more, in --json"
 
 
 def finding_lines(finding: Finding, unit: str) -> Iterator[str]:
@@ -84,7 +106,7 @@ def status_json(ws: Workspace) -> dict[str, Json]:
         {
             "id": s.finding.id, "signature": s.finding.signature, "state": s.state,
             "units": s.finding.units, "units_total": s.finding.units_total,
-            "actionable": s.finding.actionable,
+            "actionable": s.finding.actionable, "read": _read_status(ws, s.finding),
         }
         for s in ws.ledger.knowledge.findings()
     ]  # fmt: skip
@@ -109,11 +131,18 @@ def status_json(ws: Workspace) -> dict[str, Json]:
     }  # fmt: skip
 
 
+def _read_status(ws: Workspace, finding: Finding) -> Json:
+    """How much was read when the finding was counted; None where nothing was kept of it."""
+    return ws.ledger.knowledge.evidence(finding.id).get("read")
+
+
 def status_lines(ws: Workspace) -> Iterator[str]:
     """The same for a person."""
     for stored in ws.ledger.knowledge.findings():
         f = stored.finding
-        yield f"finding   {f.id}  {stored.state:<9} {f.units} of {f.units_total}  {f.signature}"
+        part = "  (read in part)" if _read_status(ws, f) == "partial" else ""
+        counts = f"{f.units} of {f.units_total}"
+        yield f"finding   {f.id}  {stored.state:<9} {counts}  {f.signature}{part}"
     for kept in ws.ledger.proposals.all_latest():
         p = kept.proposal
         yield f"proposal  {p.id} r{p.revision}  {kept.state}  for {p.finding_id}"

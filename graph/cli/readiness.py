@@ -70,7 +70,7 @@ async def newest_traces(
         if not kept:
             raise
         stopped = ", reading broke off"
-    how = f"the newest of {read}" if read > len(kept) else f"all {read}"
+    how = f"the newest of {read}" if read > len(kept) else str(read) if stopped else f"all {read}"
     newest = tuple(trace for _, _, trace in sorted(kept, key=lambda entry: entry[:2]))
     return Sample(traces=newest, said=f"traces are whole ({how} read{stopped})")
 

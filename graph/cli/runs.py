@@ -50,11 +50,10 @@ def analyze(
     read in part or the source cannot be reached.
     """
     from graph.cli.adhoc import Asked, adhoc_source
-    from graph.cli.listing import analysis_lines
+    from graph.cli.listing import analysis_document, analysis_lines
     from graph.cli.session import print_json, run_async
     from nodes.insights.analyze import Analysis
     from nodes.insights.analyze import analyze as run
-    from nodes.insights.report import analysis_json
 
     asked = Asked(
         traces=tuple(traces or ()), baseline=tuple(baseline or ()), form=form, source=source,
@@ -68,11 +67,11 @@ def analyze(
 
     found = run_async(work)
     if as_json:
-        print_json(analysis_json(found))
+        print_json(analysis_document(found))
     else:
         for line in analysis_lines(found):
             typer.echo(line)
-    if found.read.status == "partial":
+    if found.status == "partial":
         raise typer.Exit(6)
 
 

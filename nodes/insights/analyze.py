@@ -7,10 +7,11 @@ from time import monotonic
 from typing import Literal
 
 from configs.taxonomy import taxonomy
+from contracts.errors import SourceError
 from contracts.findings import Finding, FindingId, Signature, Symptom
 from contracts.json_types import content_id
 from contracts.protocols import TraceSource
-from contracts.traces import ReadReport, TraceQuery, add_reports
+from contracts.traces import ReadReport, ReadStatus, Skipped, TraceQuery, add_reports
 from nodes.insights.compare import (
     Compared,
     Counted,
@@ -60,6 +61,13 @@ class Analysis:
     """Worst first."""
     evidence: Mapping[FindingId, Evidence]
 
+    @property
+    def status(self) -> ReadStatus:
+        """The worse of both reads: a change rests on the baseline too."""
+        if self.baseline_read is None:
+            return self.read.status
+        return add_reports(self.read, self.baseline_read).status
+
 
 async def analyze(
     source: TraceSource,
@@ -80,7 +88,8 @@ async def analyze(
     out by the source. The order of traces and spans changes nothing.
 
     With a `log`, what was read is saved every quarter of a minute with the source's cursor, and an
-    analysis that was killed goes on from there.
+    analysis that was killed goes on from there. Without one nothing could go on later: where only
+    the baseline cannot be read, the window is still told, with a baseline read in part.
 
     Raises:
         UsageError: nothing there can be read at all.
@@ -92,7 +101,13 @@ async def analyze(
     baseline_read: ReadReport | None = None
     if baseline is not None:
         before = Tally(samples=False)
-        baseline_read = await _tally(baseline[0], baseline[1], before, log, "baseline")
+        try:
+            baseline_read = await _tally(baseline[0], baseline[1], before, log, "baseline")
+        except SourceError as error:
+            if log is not None:
+                raise
+            before = Tally(samples=False)
+            baseline_read = _unread(baseline[0].name, error)
     groups, marks = _grouped(now, before)
     findings, evidence = _findings(
         groups, now, before, project, chronic_floor=chronic_floor, alpha=alpha, keep=max_exemplars
@@ -131,6 +146,11 @@ async def _tally(
             await log.save(part, Saved(cursor=batch.cursor, read=report, tally=tally_json(tally)))
             saved_at = monotonic()
     return report
+
+
+def _unread(name: str, error: SourceError) -> ReadReport:
+    skipped = (Skipped(path=name, why=str(error)),)
+    return ReadReport(source=name, format="none", status="partial", skipped=skipped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,14 @@ from nodes.showing import evidence_json
 CONDENSED = "condensed"
 """Kind of artifact under which exemplar traces are kept."""
 
+SYMPTOMS_KEPT = 5_000
+"""Of all symptoms of a window; a finding's own samples are kept beside them."""
+
 SHOWN = 3
 """Failing spans quoted on a card; the finding's other exemplars are listed by id."""
+
+IN_PART = "; the traces were read in part, and what was not read may say otherwise"
+"""Follows the reason for whatever is concluded from a partial read."""
 
 InsightsNext = Literal["answer", "evolution", "handoff", "end"]
 
@@ -101,6 +107,7 @@ async def insights(state: InsightsReads, runtime: Runtime[RunContext]) -> Insigh
     request, thread = state["request"], thread_of(runtime)
     done = await asyncio.to_thread(ws.ledger.steps.get, thread, "insights")
     if done is not None:
+        await asyncio.to_thread(ws.ledger.reads.clear, thread)  # killed just before it was cleared
         return cast("InsightsWrites", done)
     asked = request.get("finding") if request["kind"] == "improve" else None
     if asked is not None:
@@ -110,6 +117,7 @@ async def insights(state: InsightsReads, runtime: Runtime[RunContext]) -> Insigh
     analysis = await analyze(
         source, read.window, project=ws.project, baseline=(source, read.baseline),
         chronic_floor=ws.settings.analysis.chronic_floor, log=_LedgerLog(ws, thread),
+        max_symptoms_kept=SYMPTOMS_KEPT,
     )  # fmt: skip
     written = await asyncio.to_thread(_keep, ws, thread, request, analysis)
     await asyncio.to_thread(ws.ledger.reads.clear, thread)
@@ -204,8 +212,9 @@ def _keep(ws: Workspace, thread: str, request: Request, analysis: Analysis) -> I
             ws.ledger.knowledge.training_to_targets(tx, chosen.finding)
         if chosen.finding is not None and chosen.why.startswith("ready"):
             ws.ledger.knowledge.set_finding(tx, chosen.finding, "ready")
+        why = chosen.why + (IN_PART if analysis.status == "partial" else "")
         result: dict[str, Json] = {
-            "next": chosen.next, "why": chosen.why, "analysis": _summary(analysis),
+            "next": chosen.next, "why": why, "analysis": _summary(analysis),
         }  # fmt: skip
         if chosen.finding is not None:
             result["finding"] = chosen.finding
@@ -252,7 +261,7 @@ def _evidence(finding: Finding, analysis: Analysis) -> dict[str, Json]:
             )
             lines.append(well)
             break
-    return {"evidence": evidence_json(lines), "unit": analysis.unit, "read": analysis.read.status}
+    return {"evidence": evidence_json(lines), "unit": analysis.unit, "read": analysis.status}
 
 
 def _summary(analysis: Analysis) -> dict[str, Json]:
@@ -260,6 +269,7 @@ def _summary(analysis: Analysis) -> dict[str, Json]:
     read = to_json(analysis.read)
     return {
         "read": {k: v for k, v in read.items() if k != "skipped"},
+        "status": analysis.status,
         "skipped": len(analysis.read.skipped),
         "unit": analysis.unit,
         "units_total": analysis.units_total,

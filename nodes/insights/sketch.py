@@ -16,7 +16,7 @@ MAX_CALLS = 64
 MAX_TOOLS = 64
 MAX_REQUEST_BYTES = 16_384
 NOTE_CHARS = 200
-_USER_ROLES = frozenset({"user", "human"})
+_USER_ROLES = ("user", "human")  # compared, not hashed: a role may be anything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

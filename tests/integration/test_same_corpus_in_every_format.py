@@ -197,7 +197,10 @@ def langfuse_server(traces: Sequence[Trace], generation: str) -> Iterator[TraceS
     fake = FakeLangfuse(traces, generation="v1" if generation == "v1" else "v2")
     with serve(fake.app) as base_url:
         yield LangfuseSource(
-            base_url=base_url, public_key=SecretStr(PUBLIC), secret_key=SecretStr(SECRET)
+            base_url=base_url,
+            public_key=SecretStr(PUBLIC),
+            secret_key=SecretStr(SECRET),
+            deprecated_a_minute=100_000,
         )
 
 
@@ -214,7 +217,9 @@ def phoenix_server(traces: Sequence[Trace], recorded: Path) -> Iterator[TraceSou
 def langsmith_server(traces: Sequence[Trace], generation: str) -> Iterator[TraceSource]:
     fake = FakeLangSmith(runs=langsmith.v2_items(traces), v2=generation == "v2")
     with serve(fake.app()) as base_url:
-        yield LangSmithSource(api_url=base_url, api_key=SecretStr(fake.key), project=fake.project)
+        yield LangSmithSource(
+            api_url=base_url, api_key=SecretStr(fake.key), project=fake.project, limits={}
+        )
 
 
 BACKENDS = ["langfuse-v2", "langfuse-v1", "langsmith-v2", "langsmith-v1", "phoenix-rest"]

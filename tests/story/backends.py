@@ -14,7 +14,7 @@ from contracts.json_types import Json
 from contracts.traces import SpanId, Trace, TraceId
 from tests.fakes.langfuse import PUBLIC, SECRET
 from tests.fakes.serving import Seen
-from tests.story.worlds import Finished, World, copy_world
+from tests.story.worlds import REPOSITORY, Finished, World, copy_world
 from tests.trace_worlds import read_all
 
 KEYS = {"LANGFUSE_PUBLIC_KEY": PUBLIC, "LANGFUSE_SECRET_KEY": SECRET}
@@ -85,10 +85,21 @@ def configure(world: World, **sections: Json) -> None:
 
 def command(world: World, *words: str, keys: Mapping[str, str] = KEYS) -> Finished:
     """A command of the world with these keys, and none of the developer's."""
+    return _run(world, world.command(*words), keys)
+
+
+def run_at(
+    world: World, script: Sequence[str], *words: str, keys: Mapping[str, str] = KEYS
+) -> Finished:
+    """The same, in a process that a script of the tests prepares."""
+    return _run(world, [*script, "--", *words], keys)
+
+
+def _run(world: World, line: Sequence[str], keys: Mapping[str, str]) -> Finished:
     kept = {k: v for k, v in world.environ.items() if not k.startswith(_VENDORS)}
     done = subprocess.run(
-        world.command(*words), cwd=world.root, env={**kept, **keys}, capture_output=True,
-        text=True, timeout=120, check=False,
+        line, cwd=world.root, env={**kept, "PYTHONPATH": os.fspath(REPOSITORY), **keys},
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     return Finished(code=done.returncode, out=done.stdout, err=done.stderr)
 

@@ -146,6 +146,6 @@ def test_doctor_names_what_is_missing(tmp_path: Path) -> None:
     assert world.run("init", ".", "--project", "agent").code == 0
     done = world.run("doctor")
     assert done.code == 2
-    assert "BAD  probe: none configured" in done.out
-    assert "BAD  harness: harness.include matches no file" in done.out
-    assert "ok   audit log" in done.out
+    assert "BAD   probe: none configured" in done.out
+    assert "BAD   harness: harness.include matches no file" in done.out
+    assert "ok    audit log" in done.out

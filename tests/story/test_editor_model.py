@@ -97,7 +97,7 @@ def test_a_draft_that_is_stored_is_not_asked_for_again(world: World) -> None:
     """Killed once the step was recorded and before its checkpoint: the same edit goes on."""
     _script(world, GOOD)
     _editor(world)
-    killer = ("after", "memory.incidents:Steps.once", "2")
+    killer = ("after", "memory.incidents:Steps.once", "3")
     assert world.run("improve", "--json", killer=killer).code == -9
     (world.root / SCRIPT).unlink()
     resumed = world.run("resume", "--json")
@@ -115,7 +115,7 @@ def test_a_hand_off_that_is_stored_is_not_drafted_again(world: World) -> None:
     settings = yaml.safe_load(file.read_text("utf-8"))
     settings["harness"]["include"] = ["prompts/*.md"]
     file.write_text(yaml.safe_dump(settings), "utf-8")
-    killer = ("after", "memory.incidents:Steps.once", "2")
+    killer = ("after", "memory.incidents:Steps.once", "3")
     assert world.run("improve", "--json", killer=killer).code == -9
     (world.root / SCRIPT).unlink()
     resumed = world.run("resume", "--json")
@@ -156,10 +156,10 @@ def test_a_model_that_cannot_be_opened_is_one_line_that_doctor_gives_as_well(
     assert f"models.editor: the script '{world.root / SCRIPT}' cannot be read" in stopped.err
     assert "Traceback" not in stopped.err
     doctor = world.run("doctor")
-    assert "BAD  models: models.editor: the script" in doctor.out
+    assert "BAD   models: models.editor: the script" in doctor.out
     _script(world, GOOD)
     again = world.run("improve", "--json")
     assert again.code == 0, again.err
     assert [run["state"] for run in again.json["runs"]] == ["waiting"]
     doctor = world.run("doctor")
-    assert f"ok   models: editor scripted:{SCRIPT} drafts edits" in doctor.out
+    assert f"ok    models: editor scripted:{SCRIPT} drafts edits" in doctor.out

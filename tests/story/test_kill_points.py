@@ -30,10 +30,11 @@ def _applied_once(world: World, before: dict[str, bytes]) -> None:
 START_POINTS = [
     ("before", "graph.drive:LocalDriver.start", "1"),  # bound, not started
     ("before", "nodes.insights.node:analyze", "1"),
-    ("before", f"{STEPS}.once", "1"),  # analysed, not kept
-    ("after", f"{STEPS}.once", "1"),  # kept, checkpoint not
-    ("after", f"{STEPS}.once", "2"),  # drafted
-    ("after", f"{STEPS}.once", "3"),  # planned, card written
+    ("after", f"{STEPS}.once", "1"),  # the window is fixed, nothing read
+    ("before", f"{STEPS}.once", "2"),  # analysed, not kept
+    ("after", f"{STEPS}.once", "2"),  # kept, checkpoint not
+    ("after", f"{STEPS}.once", "3"),  # drafted
+    ("after", f"{STEPS}.once", "4"),  # planned, card written
     ("after", "graph.drive:LocalDriver.start", "1"),  # at the interrupt
 ]
 

@@ -191,7 +191,7 @@ TRACES: Final = Form(
     takes=takes_traces,
     spans=trace_notes,
     notes_only=True,
-    id_keys=(b'"id"',),
+    id_keys=(b'"traceId"', b'"trace_id"', b'"id"'),  # observations may follow in the same file
 )
 FORMS: Final = (EXPORT, SCORES, TRACES, OBSERVATIONS)
 """In the order in which they are asked: an empty page is one of observations."""

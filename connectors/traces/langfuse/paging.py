@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-from connectors.traces.calls import Calls, Params
+from connectors.traces.calls import Calls, Params, TooMuch
 from connectors.traces.raw import as_int, as_objects
 from contracts.errors import SourceError
 from contracts.json_types import Json
@@ -20,6 +20,7 @@ GENERAL: Final = "general"
 DEPRECATED: Final = "deprecated"
 MAX_PAGES = 100_000
 MAX_ADDRESS_CHARS = 6000  # proxies take an address of 8 kB
+MAX_FAILED = 150  # halving all that is asked for at once, down to one row, takes fewer
 IN_FLIGHT = 6  # calls at once: at 50 ms each, enough for the largest rate limit of the vendor
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -31,16 +32,36 @@ class PagingError(SourceError):
         super().__init__(f"langfuse: GET {path}: {why}", backend="langfuse", operation="window")
 
 
+class ServerDown(SourceError):
+    """The server answers nothing any more, however little it is asked for."""
+
+
 class Api:
-    """Calls with a bound on how many are under way."""
+    """Calls with a bound on how many are under way, and on how many fail in a row."""
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
         self._room = asyncio.Semaphore(IN_FLIGHT)
+        self._failed = 0
 
     async def get(self, path: str, params: Params | None = None, *, klass: str = GENERAL) -> Json:
+        """The answer.
+
+        Raises:
+            ServerDown: too many calls in a row were too much, so that asking for less is no help.
+            CallError: this call failed.
+        """
         async with self._room:
-            return await self.calls.get(path, params, klass=klass)
+            try:
+                answer = await self.calls.get(path, params, klass=klass)
+            except TooMuch as error:
+                self._failed += 1
+                if self._failed < MAX_FAILED:
+                    raise
+                why = f"{error}; so said the last {self._failed} answers"
+                raise ServerDown(why, backend="langfuse", operation=path, retryable=True) from error
+            self._failed = 0
+            return answer
 
 
 async def cursor_pages(

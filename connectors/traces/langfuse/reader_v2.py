@@ -15,7 +15,7 @@ import orjson
 from connectors.traces.calls import BadRequest, TooMuch
 from connectors.traces.collect import Collector
 from connectors.traces.langfuse.fields import flag, text, time_ns
-from connectors.traces.langfuse.paging import Api, cursor_pages, iso, portions, together
+from connectors.traces.langfuse.paging import Api, ServerDown, cursor_pages, iso, portions, together
 from connectors.traces.langfuse.rows import free_roots, row_span
 from connectors.traces.langfuse.scores import Scores
 from connectors.traces.langfuse.streaming import MS, Bounds
@@ -32,6 +32,7 @@ EVERYTHING: Final = f"{SKELETON},io"
 IDS_AT_ONCE = 200
 GROUP_MAX_ROWS = 10_000  # rows of several traces that are held at once
 MARGIN_NS = 86_400_000_000_000  # traces that cross the window's edge by less are read in one go
+MAX_HALVINGS = 26  # from the start of 2020 down to a minute, and smaller pages of that
 IO_MISSING = "tracemend.io_missing"
 
 _CONTENT_TYPES: Final = frozenset({"GENERATION", "TOOL", "RETRIEVER", "AGENT", "GUARDRAIL"})
@@ -62,14 +63,20 @@ class ReaderV2:
         todo: list[tuple[int | None, int | None, int]] = [
             (bounds.low_ns, bounds.high_ns, PAGE_ROWS)
         ]
+        failed = 0
         while todo:
             low, high, limit = todo.pop()
             try:
                 async for rows in self._listed(low, high, limit, bounds.environments):
+                    failed = 0
                     for trace_id, at in rows:
                         high = at - at % MS + MS
                         yield trace_id, at
             except TooMuch as error:
+                failed += 1
+                if failed > MAX_HALVINGS:
+                    why = f"{error}; so said the last {failed} answers"
+                    raise ServerDown(why, backend="langfuse", operation="window") from error
                 todo += self._smaller(low, high, limit, error)
 
     async def _listed(

@@ -109,7 +109,7 @@ class Stream:
         self._batch = batch_traces
         self._rows_a_trace = 20.0
         self._room = asyncio.Semaphore(GROUPS_AHEAD)
-        self._groups: asyncio.Queue[_Group | SourceError | None] = asyncio.Queue()
+        self._groups: asyncio.Queue[_Group | Exception | None] = asyncio.Queue()
         self._tasks: set[asyncio.Task[Mapping[str, list[Raw]]]] = set()
         to = as_int((place or {}).get("to"))
         widest = None if bounds.high_ns is None else bounds.high_ns + reader.slack_ns
@@ -129,6 +129,8 @@ class Stream:
                 if isinstance(group, SourceError):
                     self._broke_off(group)
                     return
+                if isinstance(group, Exception):
+                    raise group
                 try:
                     found = await group.task
                 except SourceError as error:
@@ -155,7 +157,7 @@ class Stream:
             high_ns=self._boundary,
             environments=self._bounds.environments,
         )
-        end: SourceError | None = None
+        end: Exception | None = None
         try:
             async for trace_id, at_ns in self._reader.starts(bounds):
                 if not self._given.is_new(trace_id):
@@ -165,7 +167,7 @@ class Stream:
                 if len(ids) >= min(self._batch, max(1, int(GROUP_ROWS / self._rows_a_trace))):
                     await self._begin(ids, at)
                     ids, at = [], []
-        except SourceError as error:
+        except Exception as error:  # noqa: BLE001  # raised where the traces are awaited
             end = error
         if ids:
             await self._begin(ids, at)
@@ -175,8 +177,14 @@ class Stream:
         await self._room.acquire()
         task = asyncio.create_task(self._read(ids))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         self._groups.put_nowait(_Group(ids, at, task))
+
+    def _ended(self, task: "asyncio.Task[Mapping[str, list[Raw]]]") -> None:
+        """Looked at even where nobody awaits it any more, else asyncio prints its error."""
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     async def _read(self, ids: list[str]) -> Mapping[str, list[Raw]]:
         found = await self._reader.read(ids)

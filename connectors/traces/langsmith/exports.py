@@ -1,5 +1,6 @@
 """LangSmith in files: batch bodies, pages of either API generation, webhooks, rows of exports."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -12,8 +13,12 @@ from contracts.json_types import Json
 _PAGES: Final = ("items", "runs")
 _PAGE_KEYS: Final = frozenset({"items", "next_cursor", "runs", "cursors", "search_cursors"})
 _HALVES: Final = ("post", "patch")
-ID_KEYS: Final = (b'"trace_id"',)
-"""Keys under which ids of traces stand in the text of these files."""
+ID_IN_TEXT: Final = re.compile(
+    rb'"(?:trace_id"\s*:\s*"|dotted_order"\s*:\s*"\d{8}T\d{6,15}Z'
+    rb'|parent_run_ids"\s*:\s*"?\[\s*\\?")'
+    rb'([^"\\]{1,128}?)(?:["\\]|\.\d{8}T)'
+)
+"""Finds the ids of traces in the text: a run that names none is of the first run in its order."""
 
 
 def key_of(recorded: str) -> str:

@@ -31,8 +31,8 @@ def test_a_source_says_reader_newest_trace_limits_clock_and_rights() -> None:
         can_write=False,
     )
     assert found.line == (
-        "ok    traces.0: langfuse by observations v2; fine; 1000 a minute; newest trace "
-        "2026-11-30 10:00 UTC; clock 0.4 s behind; the key can only read"
+        "ok    traces.0: langfuse by observations v2; fine; rate limit: 1000 a minute; newest "
+        "trace 2026-11-30 10:00 UTC; clock 0.4 s behind; the key can only read"
     )
 
 
