@@ -44,7 +44,7 @@ def as_time_ns(value: Json) -> int | None:
         ns = int(value) * unit
     else:
         ns = int(number * unit)
-    return ns if ns <= MAX_NS else None
+    return ns if 0 < ns <= MAX_NS else None
 
 
 def _iso_ns(text: str) -> int | None:

@@ -301,7 +301,7 @@ async def test_a_presigned_address_gets_no_key_and_no_other_host(door: Door) -> 
 async def test_no_secret_and_no_query_reaches_a_log(
     door: Door, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, logger="httpx"):
         await door.calls.get("/echo", {"q": "private"})
         await door.calls.raw(f"{door.url}/raw?signature=s3cret", klass="x", max_bytes=1000)
     assert "HTTP Request: GET" in caplog.text
