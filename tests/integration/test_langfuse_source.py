@@ -245,8 +245,9 @@ async def test_a_cursor_of_another_window_is_refused(serving: Serving) -> None:
 async def test_time_that_runs_out_leaves_a_partial_read_that_can_go_on(serving: Serving) -> None:
     fake = FakeLangfuse(map(recorded, range(12)))
     url = serving(fake)
-    fake.app.limited("900", path=OBSERVATIONS, after=5)
-    batches = [batch async for batch in source(url).window(TraceQuery())]
+    # One call lists; each trace takes two, three traces are under way: by then the first is read.
+    fake.app.limited("900", path=OBSERVATIONS, after=9)
+    batches = [batch async for batch in source(url, batch=1).window(TraceQuery())]
     report = batches[-1].read
     given = [trace for batch in batches for trace in batch.traces]
     assert report.status == "partial"
