@@ -55,11 +55,6 @@ def _otel_key(recorded: str) -> str:
     return clean_id(recorded, 16) or ""
 
 
-def kept_key(recorded: str) -> str:
-    """The id as it was recorded, for formats that keep theirs."""
-    return recorded
-
-
 class KeyOf(Protocol):
     """The id of a trace as its spans carry it, from the text that stands in the file."""
 
@@ -237,9 +232,7 @@ def records(value: Json, first: Format | None) -> Iterator[tuple[Format, Raw]]:
                 stack.extend(reversed(here))
 
 
-def detect_text(
-    head: bytes, *, complete: bool
-) -> tuple[Format, Literal["lines", "document"]] | None:
+def detect_text(head: bytes, *, complete: bool) -> tuple[Format, TextShape] | None:
     """Format and shape of the text that begins with `head` (`complete`: nothing follows it).
 
     Lines when a line by itself is of a known format, else one document, of which as much is looked
