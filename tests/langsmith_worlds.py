@@ -14,11 +14,14 @@ from contracts.traces import ReadReport, Trace, TraceBatch, TraceQuery
 from tests.emit.langsmith import v2_items
 from tests.fakes.langsmith import FakeLangSmith
 from tests.fakes.serving import Mishaps, serve
-from tests.trace_worlds import START, root, tool, trace_of
+from tests.trace_worlds import START, root, tool, trace_id, trace_of
 
 GENERATIONS = ("v2", "v1")
 NO_LIMITS: dict[str, Limit] = {}
 BEGIN = datetime.fromtimestamp(START / 1e9, UTC)
+MINUTE = timedelta(minutes=1)
+COUNT = 6
+HOUR = TraceQuery(start=BEGIN - MINUTE, end=BEGIN + 60 * MINUTE)
 
 
 def fake_of(traces: Iterable[Trace], generation: str = "v2", **settings: Any) -> FakeLangSmith:
@@ -26,6 +29,16 @@ def fake_of(traces: Iterable[Trace], generation: str = "v2", **settings: Any) ->
     old: dict[str, Any] = {"v2": False, "version": "0.12.7", "flags": None}
     settings = {**(old if generation == "v1" else {}), **settings}
     return FakeLangSmith(runs=v2_items(traces), **settings)
+
+
+def ids(traces: list[Trace]) -> list[str]:
+    """Ids in order."""
+    return [str(trace.id) for trace in traces]
+
+
+def everything(count: int = COUNT) -> list[str]:
+    """Ids of what `minutes` makes."""
+    return [trace_id(number) for number in range(count)]
 
 
 def minutes(count: int, *, seconds: float = 30) -> list[Trace]:

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,22 +9,22 @@ import pytest
 from connectors.traces.answers import Unreachable
 from contracts.errors import SourceError, UsageError
 from contracts.json_types import Json
-from contracts.traces import Trace, TraceId, TraceQuery
+from contracts.traces import TraceId
 from tests.fakes.langsmith import FakeLangSmith
 from tests.langsmith_worlds import (
     BEGIN,
+    HOUR,
+    MINUTE,
     Served,
+    everything,
     fake_of,
+    ids,
     minutes,
     read,
     serving,
     source_at,
 )
 from tests.trace_worlds import root, tool, trace_id, trace_of
-
-MINUTE = timedelta(minutes=1)
-COUNT = 6
-HOUR = TraceQuery(start=BEGIN - MINUTE, end=BEGIN + 60 * MINUTE)
 
 
 @pytest.fixture
@@ -37,14 +36,6 @@ def stack() -> Iterator[ExitStack]:
 @pytest.fixture(autouse=True)
 def _retries_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("connectors.traces.calls.backoff_s", lambda _attempt, _jitter: 0.001)
-
-
-def ids(traces: list[Trace]) -> list[str]:
-    return [str(trace.id) for trace in traces]
-
-
-def everything(count: int = COUNT) -> list[str]:
-    return [trace_id(number) for number in range(count)]
 
 
 async def test_a_server_without_v2_is_read_by_v1_and_remembered(stack: ExitStack) -> None:

@@ -11,23 +11,24 @@ import pytest
 
 from connectors.traces.langsmith.source import LangSmithSource
 from contracts.errors import UsageError
-from contracts.traces import Score, Trace, TraceId, TraceQuery
+from contracts.traces import Score, TraceId, TraceQuery
 from tests.fakes.langsmith import by_hash
 from tests.langsmith_worlds import (
     BEGIN,
+    COUNT,
     GENERATIONS,
+    HOUR,
+    MINUTE,
     batches_of,
+    everything,
     fake_of,
+    ids,
     minutes,
     read,
     serving,
     source_at,
 )
 from tests.trace_worlds import root, span, tool, trace_id, trace_of
-
-MINUTE = timedelta(minutes=1)
-COUNT = 6
-HOUR = TraceQuery(start=BEGIN - MINUTE, end=BEGIN + 60 * MINUTE)
 
 
 @pytest.fixture
@@ -39,14 +40,6 @@ def stack() -> Iterator[ExitStack]:
 @pytest.fixture(autouse=True)
 def _retries_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("connectors.traces.calls.backoff_s", lambda _attempt, _jitter: 0.001)
-
-
-def ids(traces: list[Trace]) -> list[str]:
-    return [str(trace.id) for trace in traces]
-
-
-def everything(count: int = COUNT) -> list[str]:
-    return [trace_id(number) for number in range(count)]
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
