@@ -68,6 +68,51 @@ class AnalysisSettings(_Section):
     """Wall clock for reading one window; what was not read by then is missing, and said."""
 
 
+class AlertSettings(_Section):
+    """How an alert's window is read."""
+
+    settle: TimeSpan = Field(ge=timedelta(0), le=timedelta(days=1))
+    """How long after the end of an alert's window its traces are first read."""
+    late: TimeSpan = Field(ge=timedelta(0), le=timedelta(days=1))
+    """How long a window without traces, or with open ones, is read again before it is concluded."""
+
+
+class HookSettings(_Section):
+    """One webhook of the server."""
+
+    secret_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    """The variable that holds its secret (several, by commas, while one is replaced); None:
+    `TRACEMEND_HOOK_<SOURCE>_<PROJECT>`, upper case, `-` as `_`."""
+
+
+class HooksSettings(_Section):
+    """The webhooks, by source. One whose variable is not set answers nobody."""
+
+    langfuse: HookSettings = HookSettings()
+    langsmith: HookSettings = HookSettings()
+    alertmanager: HookSettings = HookSettings()
+    generic: HookSettings = HookSettings()
+
+
+class ScheduleSettings(_Section):
+    """One schedule. It only starts runs; a slot starts one run, whatever was down."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
+    cron: str
+    """Five fields, such as `0 7 * * 1-5`."""
+    run: Literal["analyze", "watch", "retention"]
+    timezone: str = "UTC"
+
+
+class RetentionSettings(_Section):
+    """What the schedule `retention` removes. Decisions, releases and the audit log stay."""
+
+    checkpoints: TimeSpan = Field(gt=timedelta(0), le=MAX_SPAN)
+    """Checkpoints of runs that ended longer ago."""
+    alerts: TimeSpan = Field(gt=timedelta(0), le=MAX_SPAN)
+    """Deliveries of alerts older than this."""
+
+
 class RedactionSettings(_Section):
     """What is masked beside the packaged rules, wherever text leaves memory."""
 
@@ -147,6 +192,10 @@ class Settings(_Section):
     redaction: RedactionSettings
     playbooks: tuple[str, ...]
     """Folders of the operator's own playbooks."""
+    alerts: AlertSettings
+    hooks: HooksSettings
+    schedules: tuple[ScheduleSettings, ...]
+    retention: RetentionSettings
 
 
 def load_settings(

@@ -141,6 +141,8 @@ class Decision:
     note: str | None = None
     binds: str | None = None
     """An override binds to the gate report's hash, an undo to the release id."""
+    request_key: str | None = None
+    """The caller's idempotency key, so that a repeated call is told from a second decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

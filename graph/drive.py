@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 from langsmith import tracing_context
@@ -24,6 +22,7 @@ from contracts.errors import LeaseLost, TracemendError
 from contracts.json_types import Json, JsonObject
 from graph.app import RECURSION_LIMIT
 from graph.build import build
+from graph.saver import open_saver
 from graph.state import LoopInput, LoopState
 from memory.leases import LEASE_SECONDS, Lease
 from memory.ledger import Ledger
@@ -87,13 +86,13 @@ class LocalDriver:
     """Drives threads in this process on our own SQLite checkpointer."""
 
     def __init__(self, loop: Loop, ledger: Ledger) -> None:
-        self._loop = loop
+        self.loop = loop
         self._ledger = ledger
         self._context = RunContext(project=ledger.db.project)
 
     async def standing(self, thread: str) -> Standing:
         """Where the thread stands."""
-        snapshot = await self._loop.aget_state(_config(thread))
+        snapshot = await self.loop.aget_state(_config(thread))
         pending = tuple(
             Pending(id=item.id, payload=cast("JsonObject", item.value))
             for item in snapshot.interrupts
@@ -123,7 +122,7 @@ class LocalDriver:
         async with self._driving(thread):
             # Our own state must never be uploaded as a trace, whatever the environment says.
             with tracing_context(enabled=False):
-                stream = self._loop.astream(
+                stream = self.loop.astream(
                     cast("LoopInput", given),  # LangGraph types its input as the state only
                     _config(thread),
                     context=self._context,
@@ -176,10 +175,19 @@ def _config(thread: str) -> RunnableConfig:
 
 
 @asynccontextmanager
-async def local_driver(checkpoints: Path, ledger: Ledger) -> AsyncIterator[LocalDriver]:
-    """A driver on a checkpoint file, closed at the end."""
+async def open_loop(checkpoints: Path | str) -> AsyncIterator[Loop]:
+    """The compiled graph on its checkpointer: a SQLite file, or a PostgreSQL URL.
+
+    Raises:
+        ConfigError: PostgreSQL is named and its driver is not installed.
+    """
     os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
-    async with AsyncSqliteSaver.from_conn_string(str(checkpoints)) as saver:
-        saver.serde = JsonPlusSerializer(allowed_msgpack_modules=[])
-        await saver.setup()
-        yield LocalDriver(build().compile(checkpointer=saver, name="tracemend"), ledger)
+    async with open_saver(checkpoints) as saver:
+        yield build().compile(checkpointer=saver, name="tracemend")
+
+
+@asynccontextmanager
+async def local_driver(checkpoints: Path | str, ledger: Ledger) -> AsyncIterator[LocalDriver]:
+    """A driver of one project, closed at the end."""
+    async with open_loop(checkpoints) as loop:
+        yield LocalDriver(loop, ledger)

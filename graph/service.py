@@ -23,9 +23,10 @@ from contracts.proposals import (
     ReleaseId,
 )
 from graph.drive import Busy, Driver, OnEvent, Pending, Standing
+from memory.database import rfc3339
 from memory.proposals import StoredProposal
 from memory.workspace import Workspace
-from nodes.decide import WAITING, Person, enter, expire, seats_needed, settled
+from nodes.decide import Entered, Person, enter, expired, seats_needed, settled
 from nodes.ports import open_harness
 from nodes.router import Request, alert_key, checked_request, incident_key
 
@@ -106,6 +107,22 @@ class Service:
                 await asyncio.to_thread(self._give_up, thread)
             raise
 
+    async def enqueue(self, value: object) -> str:
+        """Bind a request to its thread and leave the driving to the dispatcher.
+
+        Raises:
+            UsageError: the request is not one.
+        """
+        return await asyncio.to_thread(self._bind, checked_request(value))
+
+    async def advance(self, thread: str) -> Ran:
+        """Drive a run until it waits for a person or ends.
+
+        Raises:
+            Busy: another living process drives it.
+        """
+        return await self._advance(thread, follow=False)
+
     def _give_up(self, thread: str) -> None:
         """Close a run that failed before it had a proposal."""
         if not any(p.proposal.thread == thread for p in self._ledger.proposals.all_latest()):
@@ -125,7 +142,7 @@ class Service:
             thread = self._ledger.incidents.claim_alert(
                 source=alert["source"], key=alert_key(alert), thread=thread, body=body
             )
-        self._ledger.incidents.open(thread, kind=kind, key=key, request=body)
+        self._ledger.incidents.open(thread, kind=kind, key=key, request=body, driver="local")
         return thread
 
     def _improve_key(self, finding: str | None) -> str:
@@ -140,24 +157,51 @@ class Service:
             ended += 1
         return f"{key}:{ended}"
 
-    async def _advance(self, thread: str) -> Ran:
-        """Drive a run until it waits for a person or ends."""
+    async def _advance(self, thread: str, *, follow: bool = True) -> Ran:
+        """Drive a run until it waits for a person or ends; `follow` one that is driven elsewhere.
+
+        A card that was answered between the look at it and the note that the run waits is seen by
+        the second look: the answer's own transaction wakes only a run that is noted as waiting.
+        """
         incident = await asyncio.to_thread(self._ledger.incidents.get, thread)
+        while True:
+            standing = await self._drive(thread, incident.request, follow=follow)
+            await asyncio.to_thread(self._note, thread, standing)
+            if standing.finished or not await asyncio.to_thread(self._answered, standing):
+                return await asyncio.to_thread(self._ran, thread, incident.kind, standing)
+
+    async def _drive(self, thread: str, request: JsonObject, *, follow: bool) -> Standing:
+        """Steps until the run waits or ends."""
         standing = await self._driver.standing(thread)
         while not standing.finished:
             try:
-                moved = await self._step(thread, incident.request, standing)
+                moved = await self._step(thread, request, standing)
             except Busy:
+                if not follow:
+                    raise
                 await asyncio.sleep(FOLLOW_SECONDS)
                 moved = await self._driver.standing(thread)
             if moved is None:
                 break
             standing = moved
-        state = "closed" if standing.finished else "waiting"
-        await asyncio.to_thread(
-            self._ledger.incidents.set_state, thread, "closed" if state == "closed" else "waiting"
-        )
-        return await asyncio.to_thread(self._ran, thread, incident.kind, standing)
+        return standing
+
+    def _note(self, thread: str, standing: Standing) -> None:
+        if standing.finished:
+            self._ledger.incidents.set_state(thread, "closed")
+        else:
+            self._ledger.incidents.set_state(thread, "waiting", due_at=self._expiry(standing))
+
+    def _answered(self, standing: Standing) -> bool:
+        return bool(standing.pending) and self._stored_answer(standing.pending[0]) is not None
+
+    def _expiry(self, standing: Standing) -> str | None:
+        """When the card that a run waits at expires, RFC 3339 UTC."""
+        if not standing.pending:
+            return None
+        stored, card = self._shown(standing.pending[0])
+        shown = self._ledger.proposals.card(stored.proposal.id, stored.proposal.revision, card)
+        return rfc3339(shown.expires_at) if shown is not None else None
 
     async def _step(self, thread: str, request: JsonObject, standing: Standing) -> Standing | None:
         """One call of the driver; None when the run waits for a person."""
@@ -177,7 +221,7 @@ class Service:
         proposal = stored.proposal
         needed = seats_needed(proposal.risk, self._ws.settings.review.second_person)
         decisions = self._ledger.proposals.decisions(proposal.id, proposal.revision, card)
-        counted = settled(decisions, needed) or self._expired(stored, card)
+        counted = settled(decisions, needed) or expired(self._ws, stored, card)
         if counted is not None:
             return _answer(counted)
         if stored.state in ("stale", "drafting"):
@@ -185,14 +229,6 @@ class Service:
             # decide node enters no decision in these states and routes on by the ledger.
             return {"decisions": [{"type": "approve"}], "by": None}
         return None
-
-    def _expired(self, stored: StoredProposal, card: CardKind) -> Decision | None:
-        if stored.state not in WAITING[card]:
-            return None
-        shown = self._ledger.proposals.card(stored.proposal.id, stored.proposal.revision, card)
-        if shown is None or self._ledger.db.clock() < shown.expires_at:
-            return None
-        return expire(self._ws, stored, card).decision
 
     def _shown(self, pending: Pending) -> tuple[StoredProposal, CardKind]:
         """The newest revision of the proposal that an interrupt is about, and its kind of card."""
@@ -236,6 +272,33 @@ class Service:
         """
         stored = await asyncio.to_thread(self._ledger.proposals.latest, proposal_id)
         shown = stored.proposal
+        entered = await self.enter_decision(proposal_id, said, person, expected_hash=expected_hash)
+        if entered.decision is not None and not entered.first:
+            return await asyncio.to_thread(self._outcome, proposal_id, entered.decision, False, ())
+        await self._advance(shown.thread)
+        return await asyncio.to_thread(
+            self._outcome, proposal_id, entered.decision, entered.first, entered.changed
+        )
+
+    async def enter_decision(
+        self,
+        proposal_id: str,
+        said: JsonObject,
+        person: Person,
+        *,
+        expected_hash: str | None = None,
+    ) -> Entered:
+        """Enter a person's answer in the ledger, by the rule of the decide node; drives nothing.
+
+        The insert wakes the run that waits, whoever drives it.
+
+        Raises:
+            UsageError: there is no such proposal.
+            StaleBase: the person saw another revision than the newest.
+            PolicyRefused: the answer makes no decision, and why.
+        """
+        stored = await asyncio.to_thread(self._ledger.proposals.latest, proposal_id)
+        shown = stored.proposal
         if expected_hash is not None and expected_hash != shown.hash:
             raise StaleBase(
                 f"{proposal_id}: you saw another text than r{shown.revision}, which waits now; "
@@ -246,12 +309,7 @@ class Service:
         entered = await enter(self._ws, stored, card, answer, person)
         if entered.problem is not None:
             raise PolicyRefused(entered.problem)
-        if entered.decision is not None and not entered.first:
-            return await asyncio.to_thread(self._outcome, proposal_id, entered.decision, False, ())
-        await self._advance(shown.thread)
-        return await asyncio.to_thread(
-            self._outcome, proposal_id, entered.decision, entered.first, entered.changed
-        )
+        return entered
 
     async def _has_override(self, proposal: Proposal) -> bool:
         found = await asyncio.to_thread(

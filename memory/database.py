@@ -1,13 +1,14 @@
 """One SQL database, one project's rows, short transactions.
 
-SQLite in WAL mode with `BEGIN IMMEDIATE`: any process may write, a writer waits for the one before
-it instead of failing, and what is checked inside a write transaction stays true until its end.
-Only statements that PostgreSQL knows too are used.
+A writer waits for the one before it instead of failing, and what is checked inside a write
+transaction stays true until its end. On SQLite (WAL mode) that is `BEGIN IMMEDIATE`, on PostgreSQL
+an advisory lock of the project that the transaction holds.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from sqlalchemy import (
@@ -20,6 +21,7 @@ from sqlalchemy import (
     create_engine,
     event,
     select,
+    text,
 )
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
@@ -31,6 +33,7 @@ from memory.schema import SCHEMA_VERSION, meta, metadata
 
 BUSY_TIMEOUT_MS = 30_000
 _READ = "tracemend_read"
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
 
 Clock = Callable[[], datetime]
 
@@ -45,29 +48,57 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def open_engine(path: Path) -> Engine:
-    """An engine on a SQLite file, made with our tables when it is new.
+Place = Path | str
+"""Where a ledger is: a SQLite file, or the URL of a PostgreSQL database."""
+
+
+def open_engine(place: Place) -> Engine:
+    """An engine on a ledger, which is made when it is new and migrated when it is older.
 
     Raises:
-        ConfigError: the file is of another schema version, or no database.
+        ConfigError: it is of a newer schema, or no database, or cannot be reached.
     """
-    engine = create_engine(f"sqlite:///{path}")
+    if isinstance(place, str):
+        return _open_postgresql(place)
+    engine = create_engine(f"sqlite:///{place}")
     event.listen(engine, "connect", _on_connect)
     event.listen(engine, "begin", _on_begin)
     try:
-        with engine.begin() as tx:
-            metadata.create_all(tx)
-            insert = sqlite_insert(meta).values(key="schema_version", value=str(SCHEMA_VERSION))
-            tx.execute(insert.on_conflict_do_nothing())
-            found = tx.execute(select(meta.c.value)).scalar_one()
+        prepare(engine, str(place))
     except DatabaseError as error:
-        raise ConfigError(f"{path}: cannot be opened as a ledger: {error.orig}") from error
+        raise ConfigError(f"{place}: cannot be opened as a ledger: {error.orig}") from error
+    return engine
+
+
+@lru_cache(maxsize=8)
+def _open_postgresql(url: str) -> Engine:
+    """One pool a process: every project of an installation shares it."""
+    engine = create_engine(url, pool_size=5, max_overflow=10, pool_pre_ping=True)
+    shown = engine.url.render_as_string(hide_password=True)
+    try:
+        prepare(engine, shown)
+    except DatabaseError as error:
+        raise ConfigError(f"{shown}: cannot be opened as a ledger: {error.orig}") from error
+    return engine
+
+
+def prepare(engine: Engine, shown: str) -> None:
+    """Make or migrate the tables.
+
+    Raises:
+        ConfigError: the schema is newer than this release.
+    """
+    with engine.begin() as tx:
+        metadata.create_all(tx)
+        make = postgresql_insert if tx.dialect.name == "postgresql" else sqlite_insert
+        insert = make(meta).values(key="schema_version", value=str(SCHEMA_VERSION))
+        tx.execute(insert.on_conflict_do_nothing())
+        found = tx.execute(select(meta.c.value)).scalar_one()
     if found != str(SCHEMA_VERSION):
         raise ConfigError(
-            f"{path}: schema version {found}, this release reads {SCHEMA_VERSION}; "
+            f"{shown}: schema version {found}, this release reads {SCHEMA_VERSION}; "
             "use the release that wrote it"
         )
-    return engine
 
 
 def _on_connect(connection: DBAPIConnection, _record: object) -> None:
@@ -102,13 +133,18 @@ class Database:
     def write(self) -> Iterator[Connection]:
         """One write transaction: committed at the end, rolled back on any exception."""
         with self.engine.begin() as tx:
+            if tx.dialect.name == "postgresql":
+                tx.execute(_LOCK, {"name": f"tracemend|{self.project}"})
             yield tx
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """One consistent view."""
         with self.engine.connect() as plain:
-            view = plain.execution_options(**{_READ: True})
+            options: dict[str, object] = {_READ: True}
+            if plain.dialect.name == "postgresql":
+                options["isolation_level"] = "REPEATABLE READ"
+            view = plain.execution_options(**options)
             with view.begin():
                 yield view
 

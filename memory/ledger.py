@@ -1,17 +1,20 @@
 """The ledger: what is true. One SQL database, opened for one project."""
 
-from pathlib import Path
-
+from memory.alerts import Alerts
 from memory.artifacts import Artifacts
 from memory.audit import AuditLog
-from memory.database import Clock, Database, open_engine, utc_now
+from memory.circuits import Circuits
+from memory.database import Clock, Database, Place, open_engine, utc_now
 from memory.effects import Effects
 from memory.gate_ledger import GateLedger
 from memory.incidents import Incidents, Steps
 from memory.knowledge import Knowledge
 from memory.leases import Leases
 from memory.proposals import Proposals
+from memory.protocol import ProtocolRows
 from memory.reads import Reads
+from memory.schedules import Schedules
+from memory.trail import Trail
 
 
 class Ledger:
@@ -25,6 +28,7 @@ class Ledger:
         self.db = db
         self.audit = AuditLog(db)
         self.incidents = Incidents(db, self.audit)
+        self.alerts = Alerts(db, self.audit)
         self.steps = Steps(db)
         self.reads = Reads(db)
         self.knowledge = Knowledge(db, self.audit)
@@ -33,17 +37,22 @@ class Ledger:
         self.leases = Leases(db)
         self.effects = Effects(db, self.audit, self.leases)
         self.artifacts = Artifacts(db)
+        self.trail = Trail(db, self.audit)
+        self.circuits = Circuits(db, self.audit)
+        self.schedules = Schedules(db)
+        self.protocol = ProtocolRows(db)
 
     def close(self) -> None:
         """Give back the connections."""
         self.db.engine.dispose()
 
 
-def open_ledger(path: Path, project: str, *, clock: Clock = utc_now) -> Ledger:
-    """Open (or make) the ledger file for one project.
+def open_ledger(place: Place, project: str, *, clock: Clock = utc_now) -> Ledger:
+    """Open (or make) the ledger for one project.
 
     Raises:
-        ConfigError: the file is not a ledger of this release.
+        ConfigError: it is not a ledger of this release.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return Ledger(Database(open_engine(path), project=project, clock=clock))
+    if not isinstance(place, str):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    return Ledger(Database(open_engine(place), project=project, clock=clock))

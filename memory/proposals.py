@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, select, update
 
 from contracts.codec import from_json, to_json
 from contracts.errors import UsageError
@@ -20,7 +20,7 @@ from contracts.proposals import (
 )
 from memory.audit import AuditLog
 from memory.database import Database, rfc3339
-from memory.schema import cards, decisions, proposals
+from memory.schema import cards, decisions, incidents, proposals
 
 OPEN_STATES: frozenset[ProposalState] = frozenset(
     {"drafting", "waiting", "approved", "gating", "inconclusive", "stale"}
@@ -177,7 +177,17 @@ class Proposals:
                  "card": decision.card, "seat": decision.seat, "type": decision.type,
                  "by": decision.by, "via": decision.via},
             )  # fmt: skip
+            self.wake(tx, decision.proposal)
         return first
+
+    def wake(self, tx: Connection, proposal_id: str) -> None:
+        """Every run that waits at a card of this proposal has something to do now."""
+        asked = select(proposals.c.thread).where(
+            proposals.c.project == self._db.project, proposals.c.id == proposal_id
+        )
+        mine = (incidents.c.project == self._db.project) & (incidents.c.state == "waiting")
+        mine &= incidents.c.thread.in_(asked)
+        tx.execute(update(incidents).where(mine).values(state="running", due_at=None, tries=0))
 
     def decisions(self, proposal_id: str, revision: int, card: CardKind) -> Sequence[Decision]:
         """Decisions on one card, by seat."""

@@ -16,7 +16,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 metadata = MetaData()
 
 
@@ -32,16 +32,35 @@ meta = Table("meta", metadata, Column("key", String, primary_key=True), _text("v
 """One row, `schema_version`; the only table that speaks of the whole file and not of a project."""
 
 alerts = Table(
-    "alerts", metadata, _project(), _text("source"), _text("key"), _text("thread"),
-    Column("body", JSON, nullable=False), _text("at"),
+    "alerts", metadata, _project(), _text("source"), _text("key"),
+    _text("thread", null=True), Column("body", JSON, nullable=False), _text("at"),
+    Column("kind", String, nullable=False, server_default="firing"),
+    Column("group_key", String, nullable=False, server_default=""),
+    Column("state", String, nullable=False, server_default="started"),
+    _text("note", null=True),
     PrimaryKeyConstraint("project", "source", "key"),
+    Index("alerts_by_state", "project", "state", "at"),
 )  # fmt: skip
+"""What came in, one row a delivery. Kinds: firing, recovered, note. States: new (accepted, not
+looked at yet), started, joined (an incident of its group was open), recovered, ignored, noted."""
+
 incidents = Table(
     "incidents", metadata, _project(), Column("thread", String, primary_key=True),
     _text("kind"), _text("key"), Column("request", JSON, nullable=False),
     _text("state"), _text("at"),
+    Column("driver", String, nullable=False, server_default="local"),
+    Column("group_key", String, nullable=False, server_default=""),
+    Column("fired", Integer, nullable=False, server_default="0"),
+    _text("recovered_at", null=True), _text("due_at", null=True),
+    Column("tries", Integer, nullable=False, server_default="0"),
+    _text("problem", null=True),
+    Index("incidents_by_state", "project", "state", "due_at"),
+    Index("incidents_by_group", "project", "group_key", "at"),
 )  # fmt: skip
-"""One run for one alert: binds a thread to its project. States: running, waiting, closed."""
+"""One run for one alert: binds a thread to its project. States: running (there is something to do
+now, or from `due_at` on), waiting (for a person, until `due_at`), quarantined (failed too often: a
+person must look), closed. `driver`: `local` (our own checkpointer) or `foreign` (a server drives
+it, and only through that server may it be driven)."""
 
 steps = Table(
     "steps", metadata, _project(), _text("thread"), _text("step"),
@@ -159,6 +178,52 @@ audit = Table(
     Column("body", JSON, nullable=False), _text("at"), _text("previous"), _text("hash"),
     PrimaryKeyConstraint("project", "seq"),
 )  # fmt: skip
+threads = Table(
+    "threads", metadata, _project(), Column("thread", String, primary_key=True),
+    Column("metadata", JSON, nullable=False), _text("at"), _text("updated_at"),
+    Index("threads_by_time", "project", "updated_at"),
+)  # fmt: skip
+"""What clients of the Agent Protocol said of a thread. Where it stands is its incident's state."""
+
+runs = Table(
+    "runs", metadata, _project(), Column("run", String, primary_key=True), _text("thread"),
+    _text("status"), Column("body", JSON, nullable=False), _text("problem", null=True),
+    _text("at"), _text("updated_at"),
+    Index("runs_by_thread", "project", "thread", "at"),
+)  # fmt: skip
+"""Runs of the Agent Protocol: pending, running, success, interrupted, error, cancelled."""
+
+trail = Table(
+    "trail", metadata, _project(), Column("id", String, primary_key=True), _text("proposal"),
+    Column("revision", Integer, nullable=False), _text("kind"), _text("by"), _text("via"),
+    _text("text", null=True), _text("until", null=True), _text("at"),
+    Index("trail_by_proposal", "project", "proposal", "at"),
+)  # fmt: skip
+"""What people said to a proposal that is no decision: ask, defer."""
+
+circuits = Table(
+    "circuits", metadata, _project(), _text("backend"),
+    Column("failures", Integer, nullable=False), Column("failed", JSON, nullable=False),
+    _text("open_until", null=True), _text("problem", null=True), _text("at"),
+    PrimaryKeyConstraint("project", "backend"),
+)  # fmt: skip
+"""Failures in a row of one backend, across runs; while `open_until` is ahead, runs wait."""
+
+schedules = Table(
+    "schedules", metadata, _project(), _text("name"), _text("slot"), _text("thread", null=True),
+    _text("at"),
+    PrimaryKeyConstraint("project", "name"),
+)  # fmt: skip
+"""The last slot of each schedule that a run was started for."""
+
+tokens = Table(
+    "tokens", metadata, Column("id", String, primary_key=True), _text("name"),
+    Column("roles", JSON, nullable=False), Column("projects", JSON, nullable=True),
+    _text("hash"), _text("at"), _text("expires_at", null=True), _text("revoked_at", null=True),
+    _text("last_used_at", null=True),
+)  # fmt: skip
+"""Who may call the server. They belong to the installation; `projects` (NULL: all) bounds one."""
+
 audit_heads = Table(
     "audit_heads", metadata, Column("project", String(40), primary_key=True),
     Column("seq", Integer, nullable=False), _text("hash"),

@@ -23,11 +23,14 @@ from configs.settings import FILE_NAME, Settings, load_settings
 from contracts.context import RunContext
 from contracts.errors import ConfigError, UsageError
 from memory.budget import install_vocabulary
-from memory.database import open_engine
+from memory.database import Place, open_engine
 from memory.ledger import Ledger, open_ledger
 from memory.schema import incidents
 
 HOME_VARIABLE = "TRACEMEND_HOME"
+DATABASE_VARIABLE = "TRACEMEND_DATABASE_URL"
+"""`postgresql://user:password@host/name`: checkpoints and ledger of a cluster. Only from the
+environment, since it holds a password."""
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
@@ -117,6 +120,21 @@ def register(home: Path, project: str, root: Path) -> None:
     Path(part.name).replace(home / "projects.yaml")
 
 
+def ledger_place(home: Path) -> Place:
+    """Where the installation's ledger is: its SQLite file, or the database that is named.
+
+    Raises:
+        ConfigError: the variable holds no PostgreSQL URL.
+    """
+    named = os.environ.get(DATABASE_VARIABLE)
+    if not named:
+        return home / "ledger.sqlite"
+    scheme, _, rest = named.partition("://")
+    if scheme not in ("postgresql", "postgres", "postgresql+psycopg") or not rest:
+        raise ConfigError(f"{DATABASE_VARIABLE}: needs postgresql://user:password@host/name")
+    return f"postgresql+psycopg://{rest}"
+
+
 @lru_cache(maxsize=16)
 def _open(home: Path, project: str, _stamp: int) -> Workspace:
     root = read_registry(home).get(project)
@@ -133,7 +151,7 @@ def _open(home: Path, project: str, _stamp: int) -> Workspace:
             f"({root / FILE_NAME})"
         )
     install_vocabulary(home / "tiktoken")
-    ledger = open_ledger(home / "ledger.sqlite", project)
+    ledger = open_ledger(ledger_place(home), project)
     return Workspace(project=project, home=home, root=root, settings=settings, ledger=ledger)
 
 
@@ -154,13 +172,14 @@ def open_project(home: Path, project: str) -> Workspace:
     return ws
 
 
+@lru_cache(maxsize=4096)
 def project_of_thread(home: Path, thread: str) -> str:
-    """The project that a thread is bound to.
+    """The project that a thread is bound to; a binding never changes.
 
     Raises:
         UsageError: no project has this thread.
     """
-    engine = open_engine(home / "ledger.sqlite")
+    engine = open_engine(ledger_place(home))
     try:
         with engine.connect() as plain:
             found: str | None = plain.execute(

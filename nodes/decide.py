@@ -62,6 +62,8 @@ class Person:
     name: str | None
     via: Via
     authenticated: bool
+    key: str | None = None
+    """The caller's idempotency key: the same person's second call with it gets the first answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +126,8 @@ async def enter(
     there = await asyncio.to_thread(
         ws.ledger.proposals.decisions, proposal.id, proposal.revision, card
     )
-    if (counted := settled(there, needed)) is not None:
+    counted = settled(there, needed) or await asyncio.to_thread(expired, ws, stored, card)
+    if counted is not None:
         return Entered(decision=counted, first=False)
     if stored.state not in WAITING[card]:
         return Entered(
@@ -133,7 +136,7 @@ async def enter(
     said = _said(answer)
     who = Person(
         name=person.name or _text(answer.get("by")) or ws.settings.review.reviewer,
-        via=person.via, authenticated=person.authenticated,
+        via=person.via, authenticated=person.authenticated, key=person.key,
     )  # fmt: skip
     if problem := name_problem(proposal, who):
         return Entered(problem=problem)
@@ -201,7 +204,7 @@ def _insert(
         proposal=proposal.id, revision=proposal.revision, proposal_hash=proposal.hash,
         card=card, seat=seat, type=kind, by=who.name or "", via=who.via, at=ws.ledger.db.clock(),
         reason=why if kind == "reject" else None, note=note if kind == "reject" else None,
-        binds=_binds(ws, proposal, card),
+        binds=_binds(ws, proposal, card), request_key=who.key,
     )  # fmt: skip
     with ws.ledger.db.write() as tx:
         first = ws.ledger.proposals.decide(tx, decision)
@@ -246,6 +249,17 @@ def _binds(ws: Workspace, proposal: Proposal, card: CardKind) -> str | None:
 def _set_state(ws: Workspace, proposal: Proposal, state: ProposalState) -> None:
     with ws.ledger.db.write() as tx:
         ws.ledger.proposals.set_state(tx, proposal, state)
+        ws.ledger.proposals.wake(tx, proposal.id)
+
+
+def expired(ws: Workspace, stored: StoredProposal, card: CardKind) -> Decision | None:
+    """The system's decision on a card whose time is over, entered now unless it was; else None."""
+    if stored.state not in WAITING[card]:
+        return None
+    shown = ws.ledger.proposals.card(stored.proposal.id, stored.proposal.revision, card)
+    if shown is None or ws.ledger.db.clock() < shown.expires_at:
+        return None
+    return expire(ws, stored, card).decision
 
 
 def expire(ws: Workspace, stored: StoredProposal, card: CardKind) -> Entered:

@@ -205,7 +205,7 @@ def test_a_ledger_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     ledger = open_ledger(file, "refunds")
     with ledger.db.write() as tx:
         tx.exec_driver_sql("UPDATE meta SET value = '99'")
-    with pytest.raises(ConfigError, match="schema version 99, this release reads 1"):
+    with pytest.raises(ConfigError, match="schema version 99, this release reads 2"):
         open_ledger(file, "refunds")
 
 

@@ -1,0 +1,1 @@
+"""The embedded server: Agent Protocol, hooks, approvals, auth, health."""

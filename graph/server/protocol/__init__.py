@@ -1,0 +1,1 @@
+"""The Agent Protocol: assistants, threads and runs, as `langgraph_sdk` asks for them."""
