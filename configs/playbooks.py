@@ -6,6 +6,7 @@ Packaged ones are in `configs/playbooks/`; an operator's file with the same id t
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -173,6 +174,7 @@ def _by_id(texts: Iterable[tuple[str, str]]) -> dict[str, Playbook]:
     return found
 
 
+@lru_cache(maxsize=256)  # a playbook is frozen, and parsing YAML costs more than a whole draft
 def parse_playbook(text: str, name: str) -> Playbook:
     """One playbook file.
 

@@ -4,9 +4,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from limits import parse
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from contracts.errors import ConfigError
 
@@ -24,9 +26,18 @@ class LimitSettings(_Section):
     body_bytes: int = Field(default=1_048_576, ge=1024, le=67_108_864)
     per_token: str = "600/minute"  # noqa: S105  # a rate
     per_hook: str = "6000/minute"
-    """For each source and project; a storm above it answers 429, which vendors retry."""
+    """For each source and project; above it 429, which not every sender retries."""
     failed_auth: str = "30/minute"
     """Refused callers of one address."""
+
+    @field_validator("per_token", "per_hook", "failed_auth")
+    @classmethod
+    def _is_a_rate(cls, value: str) -> str:
+        try:
+            parse(value)
+        except ValueError:
+            raise ValueError(f"got {value!r}, needs a rate such as `600/minute`") from None
+        return value
 
 
 class OidcSettings(_Section):
@@ -40,6 +51,16 @@ class OidcSettings(_Section):
     roles_claim: str = "tracemend_roles"
     projects_claim: str = "tracemend_projects"
     """A list of slugs; a bearer without it sees nothing."""
+
+    @field_validator("issuer", "jwks_url")
+    @classmethod
+    def _is_not_read_by_others(cls, value: str | None) -> str | None:
+        parts = urlsplit(value or "https://none")
+        if parts.scheme == "https" and parts.hostname:
+            return value
+        if parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1"):
+            return value
+        raise ValueError(f"got {value!r}, needs an https URL (http on loopback only)")
 
 
 class ObserveSettings(_Section):

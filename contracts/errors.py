@@ -8,6 +8,7 @@ TracemendError
 ├── GateError           the operator: the gate could not be run to a verdict (exit 5)
 ├── ConnectorError      the outside: a source, a harness or a probe failed (exit 6)
 │   ├── SourceError         traces could not be read
+│   │   └── TracesLate          nobody: the traces of an alert are not all there yet
 │   └── ProbeError          the agent under test could not be started
 ├── PolicyRefused       the drafter: an edit breaks a rule (exit 7)
 │   └── AnchorError         an anchor is empty, absent or not unique
@@ -82,6 +83,13 @@ class ConnectorError(TracemendError):
 
 class SourceError(ConnectorError):
     """Traces could not be read, or only in part."""
+
+
+class TracesLate(SourceError):
+    """The window of an alert has no traces yet, or open ones; it is read again in a while.
+
+    No failure: neither the run nor the source has it held against it.
+    """
 
 
 class ProbeError(ConnectorError):

@@ -28,5 +28,5 @@ def sha256_hex(data: bytes) -> str:
 
 def content_id(prefix: str, *parts: str) -> str:
     """`prefix` and the first 10 base32 characters of the SHA-256 of the parts joined by `|`."""
-    digest = hashlib.sha256("|".join(parts).encode()).digest()
+    digest = hashlib.sha256("|".join(parts).encode("utf-8", "surrogatepass")).digest()
     return prefix + base64.b32encode(digest)[:10].decode().lower()

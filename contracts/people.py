@@ -42,3 +42,13 @@ class Principal:
     def may(self, permission: Permission, project: str) -> bool:
         """Whether the caller may do this in this project."""
         return self.sees(project) and any(permission in ROLES[role] for role in self.roles)
+
+
+SYSTEM_NAME = "tracemend"
+"""Under which the clock's decisions stand; no person may have it."""
+
+
+def is_name(name: str) -> bool:
+    """Whether a decision may stand under this name: printable, and not the system's own."""
+    text = name.strip()
+    return 0 < len(text) <= 200 and text.isprintable() and text.lower() != SYSTEM_NAME

@@ -7,9 +7,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from configs.server_settings import ServerSettings, load_server_settings
-from contracts.errors import UsageError
-from graph.drive import Driver, LocalDriver, Loop, OnEvent, open_loop
+from sqlalchemy import Engine
+
+from configs.server_settings import ForeignSettings, ServerSettings, load_server_settings
+from contracts.errors import ConfigError, UsageError
+from graph.drive import Driver, Listener, LocalDriver, Loop, OnEvent, open_loop
+from graph.drive_sdk import SdkDriver
 from graph.service import Service
 from memory.database import open_engine
 from memory.tokens import Tokens
@@ -40,14 +43,18 @@ class Installation:
         settings: of the server.
         loop: the compiled graph on our checkpointer; None where a foreign server drives.
         tokens: who may call.
+        engine: on the ledger, for what belongs to no project.
     """
 
     home: Path
     settings: ServerSettings
     loop: Loop | None
     tokens: Tokens
+    engine: Engine
     on_event: dict[str, OnEvent] = field(default_factory=dict)
     """By thread: who listens to the progress of a run that is driven here."""
+    listener: Listener | None = None
+    """Who follows every run that is driven here."""
 
     def projects(self) -> list[str]:
         """Slugs of all projects, as the registry is now."""
@@ -70,8 +77,13 @@ class Installation:
 
     def _driver(self, ws: Workspace) -> Driver:
         if self.loop is None:
-            raise UsageError("no driver: a foreign server drives the threads of this installation")
-        return LocalDriver(self.loop, ws.ledger)
+            foreign = self.settings.foreign
+            if foreign is None:
+                raise UsageError("nothing can be driven here: no checkpointer and no `foreign`")
+            return SdkDriver(foreign.url, _token(foreign), ws.ledger)
+        driver = LocalDriver(self.loop, ws.ledger)
+        driver.listener = self.listener
+        return driver
 
 
 @asynccontextmanager
@@ -85,12 +97,30 @@ async def open_installation(
     """
     os.environ[HOME_VARIABLE] = str(home)  # the nodes find the same home by it
     place = ledger_place(home)
+    settings = settings or load_server_settings(home)
     async with AsyncExitStack() as stack:
-        checkpoints = home / "checkpoints.sqlite" if isinstance(place, Path) else place
-        loop = await stack.enter_async_context(open_loop(checkpoints))
+        loop: Loop | None = None
+        if settings.foreign is None:
+            checkpoints = home / "checkpoints.sqlite" if isinstance(place, Path) else place
+            loop = await stack.enter_async_context(open_loop(checkpoints))
+        else:
+            _token(settings.foreign)  # said now, not at the first run
         engine = await asyncio.to_thread(open_engine, place)
         stack.callback(engine.dispose)
         yield Installation(
-            home=home, settings=settings or load_server_settings(home), loop=loop,
-            tokens=Tokens(engine),
-        )  # fmt: skip
+            home=home, settings=settings, loop=loop, tokens=Tokens(engine), engine=engine
+        )
+
+
+def _token(foreign: ForeignSettings) -> str | None:
+    """The bearer token for the foreign server.
+
+    Raises:
+        ConfigError: the variable that is named for it is not set.
+    """
+    if foreign.token_env is None:
+        return None
+    token = os.environ.get(foreign.token_env)
+    if not token:
+        raise ConfigError(f"foreign.token_env: the variable {foreign.token_env} is not set")
+    return token

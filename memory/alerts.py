@@ -1,15 +1,17 @@
 """What hooks received: one insert a delivery, then the intake that turns deliveries into runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, cast
 
-from sqlalchemy import Connection, RowMapping, func, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, func, select, update
 
 from contracts.alerts import Alert, AlertKind, request_of
 from contracts.json_types import Json, JsonObject
 from memory.audit import AuditLog
-from memory.database import Database
+from memory.columns import bounded_key
+from memory.database import Database, rfc3339
 from memory.schema import alerts, incidents
 
 AlertState = Literal["new", "started", "joined", "recovered", "ignored", "noted"]
@@ -37,24 +39,41 @@ class Alerts:
         self._db = db
         self._log = log
 
-    def receive(self, alert: Alert) -> bool:
-        """Keep a delivery: the one insert that a hook makes. False: it was here before."""
+    def receive(
+        self, alert: Alert, *, unless: str | None = None, since: datetime | None = None
+    ) -> bool:
+        """Keep a delivery: the one insert that a hook makes. False: it was here before.
+
+        Args:
+            alert: the delivery.
+            unless: the key of an earlier delivery of this source that it repeats, if that one is
+                here and is not older than `since`.
+            since: aware UTC; needed with `unless`.
+        """
         state: AlertState = "new"
         if alert.ignored is not None:
             state = "noted" if alert.kind == "note" else "ignored"
         row: dict[str, object] = {
-            "source": alert.source, "key": alert.key, "group_key": _group(alert),
+            "source": alert.source, "key": bounded_key(alert.key), "group_key": _group(alert),
             "kind": alert.kind, "state": state, "thread": None, "note": alert.ignored,
             "body": request_of(alert), "at": self._db.now(),
         }  # fmt: skip
         with self._db.write() as tx:
+            if unless is not None and since is not None:
+                earlier = self._db.mine(alerts, source=alert.source, key=bounded_key(unless))
+                if self._db.rows(tx, earlier.where(alerts.c.at >= rfc3339(since))):
+                    return False
             return self._db.insert_once(tx, alerts, row)
 
     def new(self, limit: int = 500) -> list[StoredAlert]:
         """Deliveries that nobody looked at yet, oldest first."""
         with self._db.read() as tx:
-            statement = self._db.mine(alerts, state="new").order_by(alerts.c.at).limit(limit)
-            return [_stored(row) for row in self._db.rows(tx, statement)]
+            return self.new_in(tx, limit)
+
+    def new_in(self, tx: Connection, limit: int) -> list[StoredAlert]:
+        """The same, as this transaction sees them."""
+        statement = self._db.mine(alerts, state="new").order_by(alerts.c.at, alerts.c.key)
+        return [_stored(row) for row in self._db.rows(tx, statement.limit(limit))]
 
     def of_thread(self, thread: str) -> list[StoredAlert]:
         """Every delivery that belongs to a run, oldest first."""
@@ -93,6 +112,15 @@ class Alerts:
         if state != "joined":  # a storm would fill the log; the incident counts how often it fired
             self._log.append(tx, "alert.settled", said)
 
+    def joined(self, tx: Connection, thread: str, again: Sequence[StoredAlert]) -> None:
+        """Say of deliveries that they joined a run; one statement, since a storm brings many."""
+        c = alerts.c
+        one = (c.project == self._db.project) & (c.source == bindparam("its_source"))
+        statement = update(alerts).where(one, c.key == bindparam("its_key"))
+        which = [{"its_source": alert.source, "its_key": alert.key} for alert in again]
+        tx.execute(statement.values(state="joined", thread=thread), which)
+        self.fired_again(tx, thread, len(again))
+
     def open_incident(self, tx: Connection, group: str) -> str | None:
         """The newest run of this group that is not closed and whose trouble has not recovered."""
         if not group:
@@ -112,7 +140,7 @@ class Alerts:
 
 
 def _group(alert: Alert) -> str:
-    return f"{alert.source}|{alert.group}" if alert.group else ""
+    return bounded_key(f"{alert.source}|{alert.group}") if alert.group else ""
 
 
 def _stored(row: RowMapping) -> StoredAlert:

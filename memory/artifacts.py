@@ -4,6 +4,8 @@ Two kinds with two rules. `harness` blobs are exact: undo must restore every byt
 cut and never masked. Everything else is masked and cut at a cap before it is stored, and marked.
 """
 
+from collections.abc import Collection
+
 import zstandard
 from sqlalchemy import Connection
 
@@ -45,8 +47,9 @@ class Artifacts:
         import orjson  # noqa: PLC0415  # only undo and the gate read snapshots back
 
         listing: dict[str, list[str]] = orjson.loads(self._get(revision, _MANIFEST))
+        data = self._get_all({digest for _, digest in listing.values()}, _HARNESS)
         files = {
-            path: HarnessFile(data=self._get(digest, _HARNESS), mode=int(mode, 8))
+            path: HarnessFile(data=data[digest], mode=int(mode, 8))
             for path, (mode, digest) in listing.items()
         }
         snapshot = HarnessSnapshot(files=files)
@@ -74,8 +77,17 @@ class Artifacts:
         self._db.insert_once(tx, artifacts, {**row, "data": packed})
 
     def _get(self, digest: str, kind: str) -> bytes:
-        row = self._db.first(artifacts, sha256=digest, kind=kind)
-        if row is None:
-            raise TracemendError(f"the ledger has no {kind} blob {digest[:12]}")
-        size: int = row["size"]
-        return zstandard.ZstdDecompressor().decompress(row["data"], max_output_size=size or 1)
+        return self._get_all({digest}, kind)[digest]
+
+    def _get_all(self, digests: Collection[str], kind: str) -> dict[str, bytes]:
+        statement = self._db.mine(artifacts, kind=kind).where(artifacts.c.sha256.in_(digests))
+        with self._db.read() as tx:
+            rows = self._db.rows(tx, statement)
+        unpack = zstandard.ZstdDecompressor().decompress
+        found = {
+            row["sha256"]: unpack(row["data"], max_output_size=row["size"] or 1) for row in rows
+        }
+        for digest in digests:
+            if digest not in found:
+                raise TracemendError(f"the ledger has no {kind} blob {digest[:12]}")
+        return found

@@ -69,6 +69,16 @@ class Circuits:
                 self._log.append(tx, "backend.paused", {"backend": backend, "until": until})
         return Circuit(backend=backend, failures=failures, open_until=until, problem=problem)
 
+    def probe(self, circuit: Circuit, until: datetime) -> bool:
+        """Take the one try after a pause: others wait until then. False: somebody has it."""
+        with self._db.write() as tx:
+            mine = (circuits.c.project == self._db.project) & (
+                circuits.c.backend == circuit.backend
+            )
+            mine &= circuits.c.open_until == circuit.open_until
+            taken = circuits.update().where(mine).values(open_until=rfc3339(until))
+            return tx.execute(taken).rowcount == 1
+
     def worked(self, backend: str) -> None:
         """It answered: nothing is held against it any more."""
         with self._db.write() as tx:

@@ -5,6 +5,9 @@ transaction stays true until its end. On SQLite (WAL mode) that is `BEGIN IMMEDI
 an advisory lock of the project that the transaction holds.
 """
 
+import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,22 +21,22 @@ from sqlalchemy import (
     RowMapping,
     Select,
     Table,
+    bindparam,
     create_engine,
     event,
     select,
-    text,
 )
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.exc import DatabaseError
 
 from contracts.errors import ConfigError
-from memory.schema import SCHEMA_VERSION, meta, metadata
+from memory.columns import dump_json
+from memory.migrate import READS, WAIT_MS, lock, prepare
 
-BUSY_TIMEOUT_MS = 30_000
-_READ = "tracemend_read"
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
+_opening = threading.Lock()
+"""Threads that open one database at once get one pool."""
 
 Clock = Callable[[], datetime]
 
@@ -59,8 +62,9 @@ def open_engine(place: Place) -> Engine:
         ConfigError: it is of a newer schema, or no database, or cannot be reached.
     """
     if isinstance(place, str):
-        return _open_postgresql(place)
-    engine = create_engine(f"sqlite:///{place}")
+        with _opening:
+            return _open_postgresql(place)
+    engine = create_engine(f"sqlite:///{place}", json_serializer=dump_json)
     event.listen(engine, "connect", _on_connect)
     event.listen(engine, "begin", _on_begin)
     try:
@@ -73,7 +77,9 @@ def open_engine(place: Place) -> Engine:
 @lru_cache(maxsize=8)
 def _open_postgresql(url: str) -> Engine:
     """One pool a process: every project of an installation shares it."""
-    engine = create_engine(url, pool_size=5, max_overflow=10, pool_pre_ping=True)
+    engine = create_engine(
+        url, pool_size=5, max_overflow=10, pool_pre_ping=True, json_serializer=dump_json
+    )
     shown = engine.url.render_as_string(hide_password=True)
     try:
         prepare(engine, shown)
@@ -82,38 +88,50 @@ def _open_postgresql(url: str) -> Engine:
     return engine
 
 
-def prepare(engine: Engine, shown: str) -> None:
-    """Make or migrate the tables.
-
-    Raises:
-        ConfigError: the schema is newer than this release.
-    """
-    with engine.begin() as tx:
-        metadata.create_all(tx)
-        make = postgresql_insert if tx.dialect.name == "postgresql" else sqlite_insert
-        insert = make(meta).values(key="schema_version", value=str(SCHEMA_VERSION))
-        tx.execute(insert.on_conflict_do_nothing())
-        found = tx.execute(select(meta.c.value)).scalar_one()
-    if found != str(SCHEMA_VERSION):
-        raise ConfigError(
-            f"{shown}: schema version {found}, this release reads {SCHEMA_VERSION}; "
-            "use the release that wrote it"
-        )
-
-
 def _on_connect(connection: DBAPIConnection, _record: object) -> None:
     # The driver's own transaction handling is off: `_on_begin` says how one starts.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute(f"PRAGMA busy_timeout={WAIT_MS}")
+    _use_wal(cursor)
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.close()
 
 
+def _use_wal(cursor: DBAPICursor) -> None:
+    """WAL mode; the first process to open a file sets it, and the file keeps it.
+
+    SQLite does not wait for others here, whatever the busy timeout is: so this does.
+    """
+    until = time.monotonic() + WAIT_MS / 1000
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
 def _on_begin(connection: Connection) -> None:
-    reads = connection.get_execution_options().get(_READ, False)
+    reads = connection.get_execution_options().get(READS, False)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+@lru_cache(maxsize=512)
+def _matching(
+    table: Table, equal: tuple[str, ...], absent: tuple[str, ...]
+) -> Select[tuple[object, ...]]:
+    """A select by project and these columns. Made once: making one costs more than running it."""
+    statement = select(table)
+    for name in ("project", *equal):
+        column: Column[object] = table.c[name]
+        statement = statement.where(column == bindparam(name))
+    for name in absent:
+        statement = statement.where(table.c[name].is_(None))
+    return statement
 
 
 class Database:
@@ -133,15 +151,14 @@ class Database:
     def write(self) -> Iterator[Connection]:
         """One write transaction: committed at the end, rolled back on any exception."""
         with self.engine.begin() as tx:
-            if tx.dialect.name == "postgresql":
-                tx.execute(_LOCK, {"name": f"tracemend|{self.project}"})
+            lock(tx, self.project)
             yield tx
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """One consistent view."""
         with self.engine.connect() as plain:
-            options: dict[str, object] = {_READ: True}
+            options: dict[str, object] = {READS: True}
             if plain.dialect.name == "postgresql":
                 options["isolation_level"] = "REPEATABLE READ"
             view = plain.execution_options(**options)
@@ -156,7 +173,8 @@ class Database:
         """Insert unless a row with the same unique key is there. True: inserted."""
         make = postgresql_insert if tx.dialect.name == "postgresql" else sqlite_insert
         statement = make(table).values(project=self.project, **values).on_conflict_do_nothing()
-        return tx.execute(statement).rowcount == 1
+        # Asked for a row and not counted: psycopg counts nothing of an INSERT through SQLAlchemy.
+        return tx.execute(statement.returning(table.c.project)).first() is not None
 
     def rows(self, tx: Connection, statement: Select[tuple[object, ...]]) -> Sequence[RowMapping]:
         """All rows of a select as mappings."""
@@ -172,8 +190,10 @@ class Database:
 
     def find(self, table: Table, **equals: object) -> Sequence[RowMapping]:
         """Rows of this project that match, in a read transaction of their own."""
+        wanted = {name: value for name, value in equals.items() if value is not None}
+        statement = _matching(table, tuple(wanted), tuple(sorted(equals.keys() - wanted.keys())))
         with self.read() as tx:
-            return self.rows(tx, self.mine(table, **equals))
+            return tx.execute(statement, {**wanted, "project": self.project}).mappings().all()
 
     def first(self, table: Table, **equals: object) -> RowMapping | None:
         """The first of `find`."""

@@ -1,19 +1,22 @@
 """Alerts, the runs they started, and what each node of a run has done already."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from sqlalchemy import Connection, RowMapping, and_, or_, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, union_all, update
 
 from contracts.errors import ProjectMismatch
 from contracts.json_types import Json, JsonObject
 from memory.audit import AuditLog
+from memory.columns import bounded_key
 from memory.database import Database
 from memory.schema import alerts, incidents, steps, threads
 
 IncidentState = Literal["running", "waiting", "quarantined", "closed"]
 DriverKind = Literal["local", "foreign"]
+OURS: tuple[DriverKind, ...] = ("local",)
+"""What our doors started; where a foreign server is named to us, its own threads count as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,17 +77,10 @@ class Incidents:
             ProjectMismatch: the thread belongs to another project; that is audited here.
         """
         with self._db.write() as tx:
-            values = {
-                "kind": kind, "key": key, "request": dict(request), "state": "running",
-                "driver": driver, "group_key": group, "due_at": due_at,
-                "fired": 1 if kind == "alert" else 0,
-            }  # fmt: skip
-            row = {"thread": thread, "at": self._db.now(), **values}
-            if self._db.insert_once(tx, incidents, row):
-                self._log.append(tx, "incident.opened", {"thread": thread, "kind": kind})
-                said = {"project": self._db.project, "kind": kind}
-                seen = {"thread": thread, "metadata": said, "at": row["at"]}
-                self._db.insert_once(tx, threads, {**seen, "updated_at": row["at"]})
+            self.open_in(
+                tx, thread, kind=kind, key=key, request=request, driver=driver, group=group,
+                due_at=due_at,
+            )  # fmt: skip
             owner = tx.execute(
                 incidents.select().where(incidents.c.thread == thread)
             ).mappings().one()  # fmt: skip
@@ -97,6 +93,37 @@ class Incidents:
                 "start a new one"
             )
         return self.get(thread)
+
+    def open_in(
+        self,
+        tx: Connection,
+        thread: str,
+        *,
+        kind: str,
+        key: str,
+        request: JsonObject,
+        driver: DriverKind,
+        group: str = "",
+        due_at: str | None = None,
+    ) -> bool:
+        """Insert the incident of a thread, with the arguments of `open`. True: it is new."""
+        values = {
+            "kind": kind, "key": key, "request": dict(request), "state": "running",
+            "driver": driver, "group_key": bounded_key(group), "due_at": due_at,
+            "fired": 1 if kind == "alert" else 0,
+        }  # fmt: skip
+        row = {"thread": thread, "at": self._db.now(), **values}
+        if not self._db.insert_once(tx, incidents, row):
+            return False
+        self._log.append(tx, "incident.opened", {"thread": thread, "kind": kind})
+        said = {"project": self._db.project, "kind": kind}
+        seen = {"thread": thread, "metadata": said, "at": row["at"], "updated_at": row["at"]}
+        if not self._db.insert_once(tx, threads, seen):
+            # A client named the id before there was a run: the run says whose it is, so that
+            # nobody reads a run of ours by having guessed its thread.
+            others = (threads.c.thread == thread) & (threads.c.project != self._db.project)
+            tx.execute(update(threads).where(others).values(project=self._db.project, **seen))
+        return True
 
     def get(self, thread: str) -> Incident:
         """The incident of this thread.
@@ -121,26 +148,31 @@ class Incidents:
             statement = self._db.mine(incidents, **which).order_by(incidents.c.at)
             return [_incident(row) for row in self._db.rows(tx, statement)]
 
-    def due(self, now: str) -> list[Incident]:
-        """Runs of ours that there is something to do for now, oldest first."""
+    def due(self, now: str, *, drivers: Collection[DriverKind] = OURS) -> list[Incident]:
+        """Runs of these drivers that there is something to do for now, oldest first."""
         c = incidents.c
-        reached = or_(and_(c.state == "running", c.due_at.is_(None)), c.due_at <= now)
-        statement = self._db.mine(incidents, driver="local").where(
-            c.state.in_(("running", "waiting")), reached
+        mine = self._db.mine(incidents).where(c.driver.in_(drivers))
+        # Three ranges of one index, so that it costs nothing how many wait: SQLite goes through
+        # all of them when it is asked in one condition.
+        reached = union_all(
+            mine.where(c.state == "running", c.due_at.is_(None)),
+            mine.where(c.state == "running", c.due_at <= now),
+            mine.where(c.state == "waiting", c.due_at <= now),
         )
         with self._db.read() as tx:
-            return [_incident(row) for row in self._db.rows(tx, statement.order_by(c.at))]
+            found = [_incident(row) for row in tx.execute(reached).mappings()]
+        return sorted(found, key=lambda run: (run.at, run.thread))
 
     def closed(self, thread: str) -> bool:
         """Whether there is such a run and it ended."""
         row = self._db.first(incidents, thread=thread)
         return row is not None and row["state"] == "closed"
 
-    def unfinished(self) -> list[Incident]:
-        """Runs of ours that are not closed, oldest first; quarantined ones are among them."""
+    def unfinished(self, *, drivers: Collection[DriverKind] = OURS) -> list[Incident]:
+        """Runs of these drivers that are not closed, oldest first; quarantined ones too."""
         with self._db.read() as tx:
-            statement = self._db.mine(incidents, driver="local").where(
-                incidents.c.state != "closed"
+            statement = self._db.mine(incidents).where(
+                incidents.c.driver.in_(drivers), incidents.c.state != "closed"
             )
             rows = self._db.rows(tx, statement.order_by(incidents.c.at))
         return [_incident(row) for row in rows]
@@ -156,17 +188,42 @@ class Incidents:
     ) -> None:
         """Note where the run stands, and when there is something to do for it again."""
         with self._db.write() as tx:
-            mine = (incidents.c.project == self._db.project) & (incidents.c.thread == thread)
-            values = {"state": state, "due_at": due_at, "tries": tries, "problem": problem}
-            tx.execute(update(incidents).where(mine).values(**values))
+            self.note(tx, thread, state, due_at=due_at, tries=tries, problem=problem)
+
+    def note(
+        self,
+        tx: Connection,
+        thread: str,
+        state: IncidentState,
+        *,
+        due_at: str | None = None,
+        tries: int = 0,
+        problem: str | None = None,
+    ) -> None:
+        """`set_state`, in the transaction of what it goes with."""
+        values = {"state": state, "due_at": due_at, "tries": tries, "problem": problem}
+        tx.execute(update(incidents).where(self._is(thread)).values(**values))
+
+    def recovered(self, tx: Connection, thread: str) -> None:
+        """Note that the trouble which the run looks at is over, by its sender's word."""
+        tx.execute(update(incidents).where(self._is(thread)).values(recovered_at=self._db.now()))
+
+    def _is(self, thread: str) -> ColumnElement[bool]:
+        return (incidents.c.project == self._db.project) & (incidents.c.thread == thread)
 
     def claim_alert(self, *, source: str, key: str, thread: str, body: JsonObject) -> str:
         """The thread of this alert: `thread` when it is new, else the one that has it already."""
+        key = bounded_key(key)
         with self._db.write() as tx:
             row = {"thread": thread, "body": dict(body), "at": self._db.now()}
             if self._db.insert_once(tx, alerts, {"source": source, "key": key, **row}):
                 self._log.append(tx, "alert.received", {"source": source, "thread": thread})
             found = self._db.rows(tx, self._db.mine(alerts, source=source, key=key))
+            if found[0]["thread"] is None:  # received by a hook, and not looked at yet
+                mine = (alerts.c.project == self._db.project) & (alerts.c.source == source)
+                mine &= alerts.c.key == key
+                tx.execute(update(alerts).where(mine).values(thread=thread, state="started"))
+                return thread
         return cast("str", found[0]["thread"])
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, RowMapping, update
 
 from contracts.codec import from_json, to_json
 from contracts.errors import UsageError
@@ -69,21 +69,19 @@ class Knowledge:
                 f"{finding_id}: no such finding in project {self._db.project!r}; "
                 "run `tracemend improve` without --finding to analyse first"
             )
-        return StoredFinding(finding=from_json(Finding, row["body"]), state=row["state"])
+        return _found(row)
 
     def findings(self) -> list[StoredFinding]:
         """All findings, best first."""
-        stored = [
-            StoredFinding(finding=from_json(Finding, row["body"]), state=row["state"])
-            for row in self._db.find(findings)
-        ]
+        stored = map(_found, self._db.find(findings))
         return sorted(stored, key=lambda s: (-s.finding.score, s.finding.id))
 
     def oldest_ready(self) -> StoredFinding | None:
         """The finding that has waited longest for its turn."""
-        rows = self._db.find(findings, state="ready")
-        first = min(rows, key=lambda row: str(row["ready_at"]), default=None)
-        return None if first is None else self.finding(first["id"])
+        oldest = self._db.mine(findings, state="ready").order_by(findings.c.ready_at)
+        with self._db.read() as tx:
+            rows = self._db.rows(tx, oldest.limit(1))
+        return _found(rows[0]) if rows else None
 
     def put_handoff(self, tx: Connection, finding_id: str, ticket: JsonObject) -> None:
         """File a ticket for a finding that text cannot fix, or bring its body up to date."""
@@ -147,3 +145,7 @@ class Knowledge:
     def _update(self, tx: Connection, finding_id: str, **values: object) -> None:
         mine = (findings.c.project == self._db.project) & (findings.c.id == finding_id)
         tx.execute(update(findings).where(mine).values(**values))
+
+
+def _found(row: RowMapping) -> StoredFinding:
+    return StoredFinding(finding=from_json(Finding, row["body"]), state=row["state"])

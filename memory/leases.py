@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from uuid import uuid4
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, text, update
 
 from contracts.errors import LeaseLost
 from memory.database import Database
@@ -21,6 +21,8 @@ from memory.schema import leases
 
 LEASE_SECONDS = 30.0
 """Long enough for a stalled disk, short enough that another machine takes over within a minute."""
+
+_SERVER_TIME = text("SELECT extract(epoch FROM clock_timestamp())::float8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +44,41 @@ def _started(pid: int) -> str:
     return "" if fields[0] in "ZX" else fields[19]  # a zombie does nothing any more
 
 
+def _said(file: str) -> str:
+    try:
+        return Path(file).read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+@lru_cache(maxsize=1)
+def machine() -> str:
+    """Where a process number means one process: host, boot and number space.
+
+    Two containers may have one host name (replicas of one description), and each of their first
+    processes is number 1: neither may take the other for a dead one.
+    """
+    try:
+        space = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        space = ""
+    return "/".join((socket.gethostname(), _said("/proc/sys/kernel/random/boot_id"), space))
+
+
 @lru_cache(maxsize=8)
 def _owner(pid: int) -> str:
-    return "|".join((socket.gethostname(), str(pid), _started(pid), uuid4().hex[:8]))
+    return "|".join((machine(), str(pid), _started(pid), uuid4().hex[:8]))
 
 
 def owner_name() -> str:
-    """This process: host, pid, start time and a random part."""
+    """This process: machine, pid, start time and a random part."""
     return _owner(os.getpid())
 
 
 def owner_gone(owner: str) -> bool:
     """Whether the owner was a process of this machine that is not alive any more."""
     host, pid, started, _ = owner.split("|")
-    if host != socket.gethostname() or not Path("/proc/self/stat").exists():
+    if host != machine() or not Path("/proc/self/stat").exists():
         return False
     return _started(int(pid)) != started
 
@@ -63,7 +86,7 @@ def owner_gone(owner: str) -> bool:
 class Leases:
     """Takes, renews and gives back leases in one project."""
 
-    def __init__(self, db: Database, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, db: Database, *, clock: Callable[[], float] | None = None) -> None:
         self._db = db
         self._clock = clock
 
@@ -71,18 +94,19 @@ class Leases:
         """The lease, or None while another living owner holds it."""
         me = owner_name()
         with self._db.write() as tx:
+            now = self._now(tx)
             rows = self._db.rows(tx, self._db.mine(leases, name=name))
             if not rows:
-                values = {"owner": me, "fence": 1, "expires_at": self._clock() + LEASE_SECONDS}
+                values = {"owner": me, "fence": 1, "expires_at": now + LEASE_SECONDS}
                 self._db.insert_once(tx, leases, {"name": name, **values})
                 return Lease(name=name, owner=me, fence=1)
             row = rows[0]
             holder: str | None = row["owner"]
-            held = holder is not None and row["expires_at"] > self._clock()
+            held = holder is not None and row["expires_at"] > now
             if held and holder is not None and not owner_gone(holder):
                 return None
             fence: int = row["fence"] + 1
-            self._set(tx, name, owner=me, fence=fence, expires_at=self._clock() + LEASE_SECONDS)
+            self._set(tx, name, owner=me, fence=fence, expires_at=now + LEASE_SECONDS)
             return Lease(name=name, owner=me, fence=fence)
 
     def renew(self, lease: Lease) -> None:
@@ -93,7 +117,7 @@ class Leases:
         """
         with self._db.write() as tx:
             self.check(tx, lease)
-            self._set(tx, lease.name, expires_at=self._clock() + LEASE_SECONDS)
+            self._set(tx, lease.name, expires_at=self._now(tx) + LEASE_SECONDS)
 
     def check(self, tx: Connection, lease: Lease) -> None:
         """Inside a transaction: the lease is still ours, so what is written here is allowed.
@@ -117,6 +141,14 @@ class Leases:
                 )
                 .values(owner=None, expires_at=0.0)
             )
+
+    def _now(self, tx: Connection) -> float:
+        """Seconds by the one clock that all owners share: PostgreSQL's, or this machine's."""
+        if self._clock is not None:
+            return self._clock()
+        if tx.dialect.name == "postgresql":
+            return float(tx.execute(_SERVER_TIME).scalar_one())
+        return time.time()
 
     def _set(self, tx: Connection, name: str, **values: object) -> None:
         mine = (leases.c.project == self._db.project) & (leases.c.name == name)

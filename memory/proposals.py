@@ -1,11 +1,11 @@
 """Proposals, the cards that show them, and what people decided."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, RowMapping, Select, and_, func, or_, select, update
 
 from contracts.codec import from_json, to_json
 from contracts.errors import UsageError
@@ -34,6 +34,8 @@ class StoredProposal:
 
     proposal: Proposal
     state: ProposalState
+    at: str = ""
+    """When the revision was written (RFC 3339 UTC); with the id, where a page goes on from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,43 +104,81 @@ class Proposals:
         """All revisions of a proposal, oldest first."""
         with self._db.read() as tx:
             statement = self._db.mine(proposals, id=proposal_id).order_by(proposals.c.revision)
-            return [
-                StoredProposal(proposal=from_json(Proposal, row["body"]), state=row["state"])
-                for row in self._db.rows(tx, statement)
-            ]
+            return [_stored(row) for row in self._db.rows(tx, statement)]
 
     def by_hash(self, proposal_hash: str) -> StoredProposal | None:
         """The revision with this hash."""
         row = self._db.first(proposals, hash=proposal_hash)
-        if row is None:
-            return None
-        return StoredProposal(proposal=from_json(Proposal, row["body"]), state=row["state"])
+        return None if row is None else _stored(row)
 
     def all_latest(self) -> list[StoredProposal]:
         """The newest revision of every proposal, oldest proposal first."""
-        newest: dict[str, StoredProposal] = {}
+        first = proposals.alias("first")
+        begun = select(func.min(first.c.at)).where(
+            first.c.project == proposals.c.project, first.c.id == proposals.c.id
+        )
+        statement = self._newest().order_by(begun.scalar_subquery(), proposals.c.id)
         with self._db.read() as tx:
-            statement = self._db.mine(proposals).order_by(proposals.c.at, proposals.c.revision)
-            for row in self._db.rows(tx, statement):
-                stored = StoredProposal(
-                    proposal=from_json(Proposal, row["body"]), state=row["state"]
-                )
-                newest[row["id"]] = stored
-        return list(newest.values())
+            return [_stored(row) for row in self._db.rows(tx, statement)]
+
+    def page(
+        self, *, states: Collection[ProposalState] | None, finding: str | None, limit: int,
+        before: tuple[str, str] | None,
+    ) -> list[StoredProposal]:  # fmt: skip
+        """The newest revision of each proposal, newest first, `limit` at most.
+
+        Args:
+            states: of the newest revision; None: any.
+            finding: the finding that it is for; None: any.
+            limit: how many, at least 1.
+            before: `(at, id)` of the last one of the page before; None: from the newest on.
+        """
+        c = proposals.c
+        statement = self._newest()
+        if states is not None:
+            statement = statement.where(c.state.in_(sorted(states)))
+        if finding is not None:
+            statement = statement.where(c.finding == finding)
+        if before is not None:
+            at, id_ = before
+            statement = statement.where(or_(c.at < at, and_(c.at == at, c.id < id_)))
+        statement = statement.order_by(c.at.desc(), c.id.desc()).limit(limit)
+        with self._db.read() as tx:
+            return [_stored(row) for row in self._db.rows(tx, statement)]
 
     def open(self) -> StoredProposal | None:
         """The one open proposal of the harness, if there is one."""
-        return next((p for p in self.all_latest() if p.state in OPEN_STATES), None)
+        with self._db.read() as tx:
+            rows = self._db.rows(tx, self._open())
+        return _stored(rows[0]) if rows else None
 
     def open_in(self, tx: Connection) -> str | None:
         """The id of the open proposal, as this transaction sees it."""
-        rows = self._db.rows(tx, self._db.mine(proposals))
-        states = {row["id"]: row["state"] for row in sorted(rows, key=lambda r: r["revision"])}
-        return next((str(id_) for id_, state in states.items() if state in OPEN_STATES), None)
+        found: str | None = tx.execute(
+            self._open().with_only_columns(proposals.c.id)
+        ).scalar_one_or_none()  # fmt: skip
+        return found
+
+    def _open(self) -> Select[tuple[object, ...]]:
+        c = proposals.c
+        waits = self._newest().where(c.state.in_(sorted(OPEN_STATES)))
+        return waits.order_by(c.at, c.id).limit(1)
+
+    def _newest(self) -> Select[tuple[object, ...]]:
+        """A select of the rows that no later revision stands behind."""
+        later = proposals.alias("later")
+        newer = select(later.c.id).where(
+            later.c.project == proposals.c.project, later.c.id == proposals.c.id,
+            later.c.revision > proposals.c.revision,
+        )  # fmt: skip
+        return self._db.mine(proposals).where(~newer.exists())
 
     def count_for(self, finding: str) -> int:
         """How many proposals a finding has had."""
-        return len({row["id"] for row in self._db.find(proposals, finding=finding)})
+        mine = (proposals.c.project == self._db.project) & (proposals.c.finding == finding)
+        with self._db.read() as tx:
+            counted = select(func.count(func.distinct(proposals.c.id))).where(mine)
+            return tx.execute(counted).scalar_one()
 
     def put_card(self, tx: Connection, card: StoredCard) -> None:
         """Keep a card; a second one for the same revision and kind is ignored."""
@@ -186,7 +226,8 @@ class Proposals:
             proposals.c.project == self._db.project, proposals.c.id == proposal_id
         )
         mine = (incidents.c.project == self._db.project) & (incidents.c.state == "waiting")
-        mine &= incidents.c.thread.in_(asked)
+        # A card "undo" is shown by a run of its own, which has no proposal: it looks, and waits on.
+        mine &= incidents.c.thread.in_(asked) | incidents.c.kind.in_(("undo", "watch"))
         tx.execute(update(incidents).where(mine).values(state="running", due_at=None, tries=0))
 
     def decisions(self, proposal_id: str, revision: int, card: CardKind) -> Sequence[Decision]:
@@ -205,3 +246,9 @@ class Proposals:
     ) -> None:
         which: dict[str, Json] = {"proposal": proposal.id, "revision": proposal.revision}
         self._log.append(tx, event, {**which, **more})
+
+
+def _stored(row: RowMapping) -> StoredProposal:
+    return StoredProposal(
+        proposal=from_json(Proposal, row["body"]), state=row["state"], at=row["at"]
+    )

@@ -53,10 +53,13 @@ class ProtocolRows:
         self._db = db
 
     def put_thread(self, thread: str, metadata: Mapping[str, Json]) -> bool:
-        """Insert a thread. False: this project has it (then nothing changes)."""
+        """Insert a thread. False: the id is taken, maybe by another project (nothing changes)."""
         now = self._db.now()
         row = {"thread": thread, "metadata": dict(metadata), "at": now, "updated_at": now}
+        run = select(incidents.c.project).where(incidents.c.thread == thread)
         with self._db.write() as tx:
+            if tx.execute(run).scalar_one_or_none() not in (None, self._db.project):
+                return False  # a run whose thread was deleted here still has its checkpoints
             return self._db.insert_once(tx, threads, row)
 
     def set_metadata(self, thread: str, metadata: Mapping[str, Json]) -> None:
@@ -76,7 +79,8 @@ class ProtocolRows:
         limit: int = 100, offset: int = 0,
     ) -> list[ThreadRow]:  # fmt: skip
         """Threads, newest first. Metadata is filtered by the caller, who pages over this."""
-        statement = self._joined(status, ids).order_by(threads.c.updated_at.desc())
+        newest = threads.c.updated_at.desc(), threads.c.thread
+        statement = self._joined(status, ids).order_by(*newest)
         with self._db.read() as tx:
             rows = tx.execute(statement.limit(limit).offset(offset)).mappings().all()
         return [_thread(row) for row in rows]
@@ -91,7 +95,8 @@ class ProtocolRows:
         self, status: ThreadStatus | None, ids: Sequence[str] | None
     ) -> Select[tuple[object, ...]]:
         c = threads.c
-        joined = threads.outerjoin(incidents, c.thread == incidents.c.thread)
+        same = (c.thread == incidents.c.thread) & (c.project == incidents.c.project)
+        joined = threads.outerjoin(incidents, same)
         statement = select(
             c.thread, c.project, c.metadata, c.at, c.updated_at, incidents.c.state,
             incidents.c.problem,
@@ -126,6 +131,12 @@ class ProtocolRows:
         with self._db.write() as tx:
             tx.execute(update(runs).where(mine).values(**values))
 
+    def delete_run(self, run: str) -> None:
+        """Forget a run."""
+        mine = (runs.c.project == self._db.project) & (runs.c.run == run)
+        with self._db.write() as tx:
+            tx.execute(runs.delete().where(mine))
+
     def run(self, run: str) -> RunRow | None:
         """One run."""
         row = self._db.first(runs, run=run)
@@ -137,7 +148,7 @@ class ProtocolRows:
     ) -> list[RunRow]:  # fmt: skip
         """Runs, newest first."""
         which = {k: v for k, v in (("thread", thread), ("status", status)) if v is not None}
-        statement = self._db.mine(runs, **which).order_by(runs.c.at.desc())
+        statement = self._db.mine(runs, **which).order_by(runs.c.at.desc(), runs.c.run)
         with self._db.read() as tx:
             return [_run(r) for r in self._db.rows(tx, statement.limit(limit).offset(offset))]
 

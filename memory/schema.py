@@ -1,4 +1,8 @@
-"""Tables of the ledger. Every table has `project`; times are RFC 3339 UTC text, bodies are JSON."""
+"""Tables of the ledger. Every table has `project`; times are RFC 3339 UTC text, bodies are JSON.
+
+A change here is a new `SCHEMA_VERSION` and a step in `migrations/versions`; a test compares the
+tables that the steps make with these.
+"""
 
 from sqlalchemy import (
     JSON,
@@ -16,6 +20,8 @@ from sqlalchemy import (
     text,
 )
 
+from memory.columns import Text
+
 SCHEMA_VERSION = 2
 metadata = MetaData()
 
@@ -25,31 +31,32 @@ def _project() -> Column[str]:
 
 
 def _text(name: str, *, null: bool = False, default: str | None = None) -> Column[str]:
-    return Column(name, String, nullable=null, default=default)
+    return Column(name, Text, nullable=null, default=default)
 
 
-meta = Table("meta", metadata, Column("key", String, primary_key=True), _text("value"))
+meta = Table("meta", metadata, Column("key", Text, primary_key=True), _text("value"))
 """One row, `schema_version`; the only table that speaks of the whole file and not of a project."""
 
 alerts = Table(
     "alerts", metadata, _project(), _text("source"), _text("key"),
     _text("thread", null=True), Column("body", JSON, nullable=False), _text("at"),
-    Column("kind", String, nullable=False, server_default="firing"),
-    Column("group_key", String, nullable=False, server_default=""),
-    Column("state", String, nullable=False, server_default="started"),
+    Column("kind", Text, nullable=False, server_default="firing"),
+    Column("group_key", Text, nullable=False, server_default=""),
+    Column("state", Text, nullable=False, server_default="started"),
     _text("note", null=True),
     PrimaryKeyConstraint("project", "source", "key"),
     Index("alerts_by_state", "project", "state", "at"),
+    Index("alerts_by_time", "project", "at"), Index("alerts_by_thread", "project", "thread", "at"),
 )  # fmt: skip
 """What came in, one row a delivery. Kinds: firing, recovered, note. States: new (accepted, not
 looked at yet), started, joined (an incident of its group was open), recovered, ignored, noted."""
 
 incidents = Table(
-    "incidents", metadata, _project(), Column("thread", String, primary_key=True),
+    "incidents", metadata, _project(), Column("thread", Text, primary_key=True),
     _text("kind"), _text("key"), Column("request", JSON, nullable=False),
     _text("state"), _text("at"),
-    Column("driver", String, nullable=False, server_default="local"),
-    Column("group_key", String, nullable=False, server_default=""),
+    Column("driver", Text, nullable=False, server_default="local"),
+    Column("group_key", Text, nullable=False, server_default=""),
     Column("fired", Integer, nullable=False, server_default="0"),
     _text("recovered_at", null=True), _text("due_at", null=True),
     Column("tries", Integer, nullable=False, server_default="0"),
@@ -89,6 +96,8 @@ proposals = Table(
     _text("thread"), _text("finding"), _text("hash", null=True), _text("state"),
     Column("body", JSON, nullable=False), _text("at"),
     PrimaryKeyConstraint("project", "id", "revision"),
+    Index("proposals_by_time", "project", "at", "id"),
+    Index("proposals_by_hash", "project", "hash"),
 )  # fmt: skip
 cards = Table(
     "cards", metadata, _project(), _text("proposal"), Column("revision", Integer, nullable=False),
@@ -97,7 +106,7 @@ cards = Table(
     PrimaryKeyConstraint("project", "proposal", "revision", "kind"),
 )  # fmt: skip
 decisions = Table(
-    "decisions", metadata, _project(), Column("id", String, primary_key=True),
+    "decisions", metadata, _project(), Column("id", Text, primary_key=True),
     _text("proposal"), Column("revision", Integer, nullable=False), _text("proposal_hash"),
     _text("card"), Column("seat", Integer, nullable=False), _text("type"),
     Column("body", JSON, nullable=False), _text("at"),
@@ -122,7 +131,7 @@ reports = Table(
     PrimaryKeyConstraint("project", "proposal_hash"),
 )  # fmt: skip
 effects = Table(
-    "effects", metadata, _project(), Column("key", String, primary_key=True), _text("kind"),
+    "effects", metadata, _project(), Column("key", Text, primary_key=True), _text("kind"),
     _text("proposal_hash"), _text("decision_id"), _text("target"), _text("before"), _text("after"),
     _text("state"), _text("reason", null=True), _text("owner", null=True),
     Column("fence", Integer, nullable=False, default=0), _text("updated_at"),
@@ -142,7 +151,7 @@ Index(
 # An undo that was refused since somebody had changed the files may be asked for again.
 
 releases = Table(
-    "releases", metadata, _project(), Column("id", String, primary_key=True), _text("proposal"),
+    "releases", metadata, _project(), Column("id", Text, primary_key=True), _text("proposal"),
     _text("proposal_hash"), _text("undoes", null=True), _text("audit_head"),
     Column("body", JSON, nullable=False), _text("at"),
 )  # fmt: skip
@@ -152,7 +161,7 @@ handoffs = Table(
     PrimaryKeyConstraint("project", "finding"),
 )  # fmt: skip
 lessons = Table(
-    "lessons", metadata, _project(), Column("id", String, primary_key=True), _text("signature"),
+    "lessons", metadata, _project(), Column("id", Text, primary_key=True), _text("signature"),
     Column("body", JSON, nullable=False), _text("at"),
 )  # fmt: skip
 cases = Table(
@@ -179,14 +188,15 @@ audit = Table(
     PrimaryKeyConstraint("project", "seq"),
 )  # fmt: skip
 threads = Table(
-    "threads", metadata, _project(), Column("thread", String, primary_key=True),
+    "threads", metadata, _project(), Column("thread", Text, primary_key=True),
     Column("metadata", JSON, nullable=False), _text("at"), _text("updated_at"),
     Index("threads_by_time", "project", "updated_at"),
 )  # fmt: skip
-"""What clients of the Agent Protocol said of a thread. Where it stands is its incident's state."""
+"""What clients of the Agent Protocol said of a thread. Where it stands is its incident's state.
+Whose it is, is said by its incident too: who had named the id before loses it to the run."""
 
 runs = Table(
-    "runs", metadata, _project(), Column("run", String, primary_key=True), _text("thread"),
+    "runs", metadata, _project(), Column("run", Text, primary_key=True), _text("thread"),
     _text("status"), Column("body", JSON, nullable=False), _text("problem", null=True),
     _text("at"), _text("updated_at"),
     Index("runs_by_thread", "project", "thread", "at"),
@@ -194,7 +204,7 @@ runs = Table(
 """Runs of the Agent Protocol: pending, running, success, interrupted, error, cancelled."""
 
 trail = Table(
-    "trail", metadata, _project(), Column("id", String, primary_key=True), _text("proposal"),
+    "trail", metadata, _project(), Column("id", Text, primary_key=True), _text("proposal"),
     Column("revision", Integer, nullable=False), _text("kind"), _text("by"), _text("via"),
     _text("text", null=True), _text("until", null=True), _text("at"),
     Index("trail_by_proposal", "project", "proposal", "at"),
@@ -217,7 +227,7 @@ schedules = Table(
 """The last slot of each schedule that a run was started for."""
 
 tokens = Table(
-    "tokens", metadata, Column("id", String, primary_key=True), _text("name"),
+    "tokens", metadata, Column("id", Text, primary_key=True), _text("name"),
     Column("roles", JSON, nullable=False), Column("projects", JSON, nullable=True),
     _text("hash"), _text("at"), _text("expires_at", null=True), _text("revoked_at", null=True),
     _text("last_used_at", null=True),

@@ -86,8 +86,16 @@ def read_registry(home: Path) -> Mapping[str, Path]:
         ConfigError: the file is damaged.
     """
     file = home / "projects.yaml"
-    if not file.exists():
+    try:
+        stat = file.stat()
+    except FileNotFoundError:
         return {}
+    return _registry(file, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+
+
+@lru_cache(maxsize=16)
+def _registry(file: Path, _stamp: tuple[int, int, int]) -> Mapping[str, Path]:
+    """The file as it is now: a server asks every second for every project."""
     data = yaml.safe_load(file.read_text("utf-8")) or {}
     if not isinstance(data, dict) or not all(
         isinstance(k, str) and _SLUG.fullmatch(k) and isinstance(v, str) for k, v in data.items()
@@ -135,7 +143,7 @@ def ledger_place(home: Path) -> Place:
     return f"postgresql+psycopg://{rest}"
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=1024)  # more than an installation has: each keeps its connections
 def _open(home: Path, project: str, _stamp: int) -> Workspace:
     root = read_registry(home).get(project)
     if root is None:
@@ -179,14 +187,16 @@ def project_of_thread(home: Path, thread: str) -> str:
     Raises:
         UsageError: no project has this thread.
     """
-    engine = open_engine(ledger_place(home))
+    place = ledger_place(home)
+    engine = open_engine(place)
     try:
         with engine.connect() as plain:
             found: str | None = plain.execute(
                 select(incidents.c.project).where(incidents.c.thread == thread)
             ).scalar_one_or_none()
     finally:
-        engine.dispose()
+        if isinstance(place, Path):  # PostgreSQL's pool is the whole process's
+            engine.dispose()
     if found is None:
         raise UsageError(
             f"thread {thread} has no project: start the run with the context "

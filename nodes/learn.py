@@ -42,7 +42,9 @@ async def learn(state: LearnReads, runtime: Runtime[RunContext]) -> LearnWrites:
 def _learn(ws: Workspace, thread: str, proposal_id: str, watched: str | None) -> str:
     stored = ws.ledger.proposals.latest(proposal_id)
     outcome = watched or _outcome(ws, stored)
-    step = f"learn:{stored.proposal.hash}:{outcome}"
+    # Not by the outcome: learning itself moves the proposal on, and who learns a second time, after
+    # a crash or beside another run of the node, must find what was learned and not another outcome.
+    step = ":".join(("learn", stored.proposal.hash, *([watched] if watched else [])))
     lesson = _lesson(ws, stored, outcome)
 
     def write(tx: Connection) -> dict[str, Json]:
@@ -50,8 +52,7 @@ def _learn(ws: Workspace, thread: str, proposal_id: str, watched: str | None) ->
         _move(ws, tx, stored, outcome)
         return {"lesson": lesson.id}
 
-    ws.ledger.steps.once(thread, step, write)
-    return lesson.id
+    return str(ws.ledger.steps.once(thread, step, write)["lesson"])
 
 
 def _outcome(ws: Workspace, stored: StoredProposal) -> str:

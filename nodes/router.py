@@ -35,6 +35,8 @@ class Request(TypedDict):
     finding: NotRequired[str | None]
     text: NotRequired[str]
     release: NotRequired[str]
+    slot: NotRequired[str]
+    """Of a watch that a schedule asks for: each slot counts anew."""
 
 
 class RouterReads(TypedDict):
@@ -145,6 +147,8 @@ def incident_key(request: Request) -> str:
     """What makes two requests the same: the alert's key, the finding, the release or the text."""
     if request["kind"] == "alert":
         return alert_key(request["alert"])
+    if request["kind"] == "watch" and request.get("slot"):
+        return f"{request['release']}@{request['slot']}"
     return str(request.get("finding") or request.get("release") or request.get("text") or "")
 
 

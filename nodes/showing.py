@@ -1,7 +1,7 @@
 """Make the card of a proposal revision from what the ledger knows, and find it again."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import cast
 
 from connectors.review.card import EvidenceLine, ReviewCard, TrailEntry, build_card
@@ -96,7 +96,7 @@ def _recalled(ws: Workspace, finding_id: str) -> list[TrailEntry]:
 
 
 def _trail(ws: Workspace, proposal: Proposal) -> list[TrailEntry]:
-    """Earlier tries, then revisions and decisions so far, oldest first."""
+    """Earlier tries, then revisions, decisions and remarks so far, oldest first."""
     entries = _recalled(ws, proposal.finding_id)
     for stored in ws.ledger.proposals.revisions(proposal.id):
         one = stored.proposal
@@ -111,6 +111,13 @@ def _trail(ws: Workspace, proposal: Proposal) -> list[TrailEntry]:
                 )
                 for decision in ws.ledger.proposals.decisions(one.id, one.revision, kind)
             ]  # fmt: skip
+    entries += [
+        TrailEntry(
+            at=datetime.fromisoformat(remark.at), who=remark.by,
+            what=f"asked: {remark.text}" if remark.kind == "ask" else f"deferred to {remark.until}",
+        )
+        for remark in ws.ledger.trail.of(proposal.id)
+    ]  # fmt: skip
     return sorted(entries, key=lambda entry: entry.at)
 
 

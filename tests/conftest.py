@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -42,8 +43,8 @@ def _engines_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Connections that the ledgers of a test pooled are closed with it."""
     made: list[Engine] = []
 
-    def tracked(url: str) -> Engine:
-        engine = create_engine(url)
+    def tracked(url: str, **options: Any) -> Engine:
+        engine = create_engine(url, **options)
         made.append(engine)
         return engine
 

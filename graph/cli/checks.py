@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from contracts.json_types import Json
 from contracts.traces import SourceInfo
 from graph.cli.readiness import readiness
 from graph.cli.session import one_line, which_project
+from graph.server.cron import check_schedules
 from memory.cases import load_cases
-from memory.workspace import Workspace, open_project
+from memory.workspace import DATABASE_VARIABLE, Workspace, open_project
 from nodes.ports import open_harness, open_source_at
 from nodes.readiness.properties import State
 
@@ -96,6 +98,10 @@ def run_checks(project: str | None) -> Iterator[Checked]:
     yield _guarded("cases", lambda: _cases(ws))
     yield _guarded("probe", lambda: _probe(ws))
     yield _guarded("models", lambda: _models(ws))
+    if ws.settings.schedules:
+        yield _guarded("schedules", lambda: _schedules(ws))
+    if os.environ.get(DATABASE_VARIABLE):
+        yield _cluster(ws)
     yield from _readiness(ws, max((i.newest for i in infos if i.newest), default=None))
 
 
@@ -201,6 +207,30 @@ def _probe(ws: Workspace) -> tuple[bool, str]:
     if spec is None:
         return False, "none configured: findings are shown, but nothing can be tested or applied"
     return True, " ".join(spec.command)
+
+
+def _cluster(ws: Workspace) -> Checked:
+    """Several replicas may work here: what only one machine has cannot be every one's."""
+    only_here = []
+    if ws.settings.harness.kind == "directory":
+        only_here.append(f"the harness is a folder ({ws.root})")
+    if ws.settings.probe is not None and ws.settings.probe.kind == "worker":
+        only_here.append("the probe is a command of this machine")
+    if not only_here:
+        return Checked(name="cluster", ok=True, detail="nothing is on one machine only")
+    return Checked(
+        name="cluster", ok=False, detail="; ".join(only_here),
+        advice=f"with {DATABASE_VARIABLE} several replicas may serve this project, and another one "
+        "may have another disk: run one replica, or replicas on one machine only",
+    )  # fmt: skip
+
+
+def _schedules(ws: Workspace) -> tuple[bool, str]:
+    """Only a running server fires them; that one runs is not for `doctor` to say."""
+    schedules = ws.settings.schedules
+    check_schedules(schedules)
+    said = (f"{s.name}: {s.run} at {s.cron} {s.timezone}" for s in schedules)
+    return True, "; ".join(said)
 
 
 def _models(ws: Workspace) -> tuple[bool, str]:

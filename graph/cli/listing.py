@@ -1,6 +1,6 @@
 """Findings, runs, proposals and releases as lines and as JSON."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 
@@ -11,7 +11,8 @@ from contracts.findings import Finding
 from contracts.json_types import Json
 from contracts.traces import ReadReport
 from graph.cli.session import one_line, release_json
-from graph.service import Ran
+from graph.outcomes import Ran
+from memory.incidents import Incident
 from memory.workspace import Workspace
 from nodes.insights.analyze import Analysis
 from nodes.insights.report import analysis_json
@@ -128,7 +129,45 @@ def status_json(ws: Workspace) -> dict[str, Json]:
     return {
         "schema": "tracemend.status/1", "project": ws.project, "findings": findings,
         "proposals": proposals, "releases": releases, "handoffs": handoffs,
+        "runs": [_run_json(run) for run in _told(ws)],
+        "paused": [
+            {"backend": c.backend, "until": c.open_until, "problem": c.problem}
+            for c in ws.ledger.circuits.paused(ws.ledger.db.clock())
+        ],
     }  # fmt: skip
+
+
+def _told(ws: Workspace) -> list[Incident]:
+    """Runs that are not closed, whoever drives them."""
+    return ws.ledger.incidents.unfinished(drivers=("local", "foreign"))
+
+
+def _run_json(run: Incident) -> dict[str, Json]:
+    return {
+        "thread": run.thread, "kind": run.kind, "state": run.state, "fired": run.fired,
+        "recovered_at": run.recovered_at, "due_at": run.due_at, "tries": run.tries,
+        "problem": run.problem,
+    }  # fmt: skip
+
+
+def _run_line(run: Incident) -> str:
+    """One run for a person: what it is, how often it fired, whether it recovered, what failed."""
+    said: list[str] = [run.state]
+    if run.fired > 1:
+        said.append(f"fired {run.fired} times")
+    if run.recovered_at is not None:
+        said.append(f"recovered {run.recovered_at[:19]}Z")
+    if run.tries and run.state == "running":
+        said.append(f"failed tries: {run.tries}, again from {(run.due_at or 'now')[:19]}")
+    why = f": {one_line(run.problem)}" if run.problem else ""
+    return f"{run.kind:<8}  {run.thread}  {', '.join(said)}{why}"
+
+
+def quarantined_lines(runs: Iterable[Incident]) -> Iterator[str]:
+    """Runs that failed too often: what failed, and how they are put back."""
+    for run in runs:
+        yield _run_line(run)
+        yield f"  mend that, then: tracemend retry {run.thread}"
 
 
 def _read_status(ws: Workspace, finding: Finding) -> Json:
@@ -150,5 +189,13 @@ def status_lines(ws: Workspace) -> Iterator[str]:
         undone = f", undone by {release.undone_by}" if release.undone_by else ""
         what = f"undoes {release.undoes}" if release.undoes else f"applied {release.proposal}"
         yield f"release   {release.id}  {what}{undone}"
+    for run in _told(ws):
+        if run.state == "quarantined":
+            yield from quarantined_lines([run])
+        else:
+            yield f"run       {_run_line(run)}"
+    for circuit in ws.ledger.circuits.paused(ws.ledger.db.clock()):
+        why = one_line(circuit.problem or "it failed")
+        yield f"paused    {circuit.backend} until {(circuit.open_until or '')[:19]}Z: {why}"
     for ticket in ws.ledger.knowledge.handoffs():
         yield f"hand-off  {ticket['finding']}  {ticket['where']}: {one_line(str(ticket['title']))}"

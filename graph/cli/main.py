@@ -5,7 +5,7 @@ import sys
 import typer
 
 from contracts.errors import TracemendError
-from graph.cli import audit, decisions, demo, project, runs
+from graph.cli import audit, decisions, demo, project, runs, serve, tokens
 
 app = typer.Typer(
     name="tracemend",
@@ -21,12 +21,16 @@ app.command("demo")(demo.demo)
 app.command("analyze")(runs.analyze)
 app.command("improve")(runs.improve)
 app.command("resume")(runs.resume)
+app.command("retry")(runs.retry)
 app.command("status")(runs.status)
 app.command("card")(runs.card)
 app.command("approve")(decisions.approve)
 app.command("reject")(decisions.reject)
 app.command("undo")(decisions.undo)
+app.command("serve")(serve.serve)
 app.add_typer(audit.app, name="audit")
+app.add_typer(project.app, name="project")
+app.add_typer(tokens.app, name="token")
 
 
 def run() -> None:

@@ -2,7 +2,7 @@
 
 from contracts.json_types import Json
 from graph.cli.session import decision_json, gate_json, release_json
-from graph.service import Outcome
+from graph.outcomes import Outcome
 
 
 def exit_code(outcome: Outcome) -> int:

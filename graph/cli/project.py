@@ -1,4 +1,4 @@
-"""`tracemend init` and `tracemend doctor`."""
+"""`tracemend init`, `tracemend doctor` and `tracemend project …`."""
 
 import re
 import sys
@@ -8,6 +8,8 @@ from string import Template
 from typing import Annotated
 
 import typer
+
+app = typer.Typer(help="The projects of this installation.")
 
 _NO_PROBE = """\
 # probe:
@@ -80,3 +82,38 @@ def doctor(
     if bad:
         typer.echo(f"tracemend: {bad} of the checks above must be mended first", err=True)
         sys.exit(2)
+
+
+@app.callback()
+def _project() -> None:
+    """Keep `list` a subcommand while it is the only one."""
+
+
+@app.command("list")
+def list_projects(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """List the projects of this installation and whether each can be opened. Drives nothing.
+
+    Exit 2 when one cannot.
+    """
+    from configs.settings import FILE_NAME, load_settings
+    from contracts.errors import TracemendError
+    from contracts.json_types import Json
+    from graph.cli.session import one_line, print_json
+    from memory.workspace import find_home, read_registry
+
+    rows: list[dict[str, Json]] = []
+    for slug, root in sorted(read_registry(find_home()).items()):
+        problem = None
+        try:
+            load_settings(root / FILE_NAME)
+        except TracemendError as error:
+            problem = one_line(str(error))
+        rows.append({"project": slug, "root": str(root), "problem": problem})
+        if not as_json:
+            typer.echo(f"{'BAD ' if problem else 'ok  '}  {slug}: {problem or root}")
+    if as_json:
+        print_json({"schema": "tracemend.project-list/1", "projects": [*rows]})
+    if any(row["problem"] for row in rows):
+        raise typer.Exit(2)

@@ -1,4 +1,4 @@
-"""`tracemend analyze`, `improve`, `resume` and `status`: from traces to a card that waits."""
+"""`tracemend analyze`, `improve`, `resume`, `retry` and `status`: from traces to a card."""
 
 from typing import Annotated
 
@@ -83,7 +83,7 @@ def improve(
     """Analyse the last window (or take up a finding), draft an edit, and wait for a person."""
     from graph.cli.listing import ran_lines, show_card
     from graph.cli.session import first_resume, open_session, print_json, ran_json, run_async
-    from graph.service import Ran
+    from graph.outcomes import Ran
 
     request: dict[str, Json] = {"kind": "improve", "finding": finding}
 
@@ -104,27 +104,67 @@ def improve(
 
 
 def resume(project: _Project = None, as_json: _Json = False) -> None:
-    """Go on with every unfinished run, close cards that expired, start what is ready."""
-    from graph.cli.listing import ran_lines
+    """Go on with every unfinished run, close cards that expired, start what is ready.
+
+    Quarantined runs are left alone, and named; `tracemend retry` puts them back.
+    """
+    from graph.cli.listing import quarantined_lines, ran_lines
     from graph.cli.session import fail, open_session, print_json, ran_json, run_async
-    from graph.service import Ran
+    from graph.outcomes import Ran
+    from memory.incidents import Incident
 
-    async def work() -> list[Ran]:
+    async def work() -> tuple[list[Ran], list[Incident]]:
         async with open_session(project, quiet=as_json) as session:
-            return await session.service.reconcile()
+            ran = await session.service.reconcile()
+            return ran, session.ws.ledger.incidents.listed(state="quarantined")
 
-    ran = run_async(work)
+    ran, quarantined = run_async(work)
     if as_json:
-        print_json({"schema": "tracemend.resume/1", "runs": [ran_json(one) for one in ran]})
+        left: list[Json] = [incident.thread for incident in quarantined]
+        runs: list[Json] = [ran_json(one) for one in ran]
+        print_json({"schema": "tracemend.resume/1", "runs": runs, "quarantined": left})
     else:
         for one in ran:
             for line in ran_lines(one):
                 typer.echo(line)
-        if not ran:
+        for line in quarantined_lines(quarantined):
+            typer.echo(line)
+        if not ran and not quarantined:
             typer.echo("nothing was unfinished")
     problem = next((one.problem for one in ran if one.problem is not None), None)
     if problem is not None:
         raise fail(problem)
+
+
+def retry(
+    thread: Annotated[str | None, typer.Argument(help="Thread of a quarantined run.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every quarantined run.")] = False,
+    project: _Project = None,
+    as_json: _Json = False,
+) -> None:
+    """Put a quarantined run back, once what it failed at is mended.
+
+    A running server goes on with it at once; without one `tracemend resume` does.
+    """
+    from contracts.errors import UsageError
+    from graph.cli.session import print_json, which_project
+    from graph.recovery import Recovery
+    from memory.workspace import open_project
+
+    if (thread is None) != every:
+        raise UsageError("name one thread, or give --all; `tracemend status` lists them")
+    home, slug = which_project(project)
+    ws = open_project(home, slug)
+    listed = [run.thread for run in ws.ledger.incidents.listed(state="quarantined")]
+    wanted = listed if thread is None else [thread]
+    put_back: list[Json] = [one for one in wanted if Recovery(ws).retry(one)]
+    if as_json:
+        print_json({"schema": "tracemend.retry/1", "threads": put_back})
+    elif put_back:
+        for one in put_back:
+            typer.echo(f"{one} is tried again: by the server, or by `tracemend resume`")
+    else:
+        typer.echo("nothing is quarantined" if thread is None else f"{thread} is not quarantined")
 
 
 def status(project: _Project = None, as_json: _Json = False) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import getpass
-import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
@@ -19,10 +18,9 @@ from contracts.gate import GateReport
 from contracts.json_types import Json, JsonObject
 from contracts.proposals import Decision, Release
 from graph.cli.progress import Progress
-from graph.drive import local_driver
+from graph.installation import open_installation
 from graph.service import Ran, Service
 from memory.workspace import (
-    HOME_VARIABLE,
     Workspace,
     find_home,
     find_root,
@@ -67,13 +65,13 @@ def which_project(named: str | None) -> tuple[Path, str]:
 
 @asynccontextmanager
 async def open_session(project: str | None, *, quiet: bool) -> AsyncIterator[Session]:
-    """Open the project's workspace and a local driver; both are closed at the end."""
+    """Open the project's workspace and what drives its threads; both are closed at the end."""
     home, slug = which_project(project)
-    os.environ[HOME_VARIABLE] = str(home)  # the nodes find the same home by it
     ws = open_project(home, slug)
     try:
         with Progress(quiet=quiet) as progress:
-            async with local_driver(home / "checkpoints.sqlite", ws.ledger) as driver:
+            async with open_installation(home) as installation:
+                driver = installation.door(slug).driver
                 service = Service(ws, driver, progress.event)
                 yield Session(ws=ws, service=service, progress=progress)
     finally:

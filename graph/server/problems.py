@@ -9,10 +9,27 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from configs.redaction import redact
-from contracts.errors import PolicyRefused, StaleBase, TracemendError, UsageError
+from contracts.errors import (
+    ConfigError,
+    ConnectorError,
+    PolicyRefused,
+    StaleBase,
+    TracemendError,
+    UsageError,
+)
 from contracts.json_types import Json
 
 _log = logging.getLogger("tracemend.server")
+
+ANSWER_HEADERS: Mapping[str, str] = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""On every answer: it is data for its caller alone, never a page of this origin."""
 
 
 class Problem(Exception):  # the word of RFC 9457
@@ -39,7 +56,7 @@ class Problem(Exception):  # the word of RFC 9457
 
 def answer(problem: Problem) -> JSONResponse:
     """The problem as `{detail, …}`."""
-    headers = {**problem.headers}
+    headers = {**ANSWER_HEADERS, **problem.headers}
     if problem.status == 401:
         headers.setdefault("WWW-Authenticate", "Bearer")
     body = {"detail": redact(problem.detail), **problem.more}
@@ -50,8 +67,12 @@ def status_of(error: TracemendError) -> int:
     """The HTTP status of an error of ours."""
     if isinstance(error, StaleBase):
         return 412
+    if isinstance(error, ConfigError):
+        return 500
     if isinstance(error, PolicyRefused | UsageError):
         return 422
+    if isinstance(error, ConnectorError):
+        return 502
     return 500
 
 

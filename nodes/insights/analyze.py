@@ -1,6 +1,6 @@
 """From a source of traces to ranked findings: a streaming map-reduce in bounded memory."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import monotonic
@@ -80,6 +80,7 @@ async def analyze(
     max_exemplars: int = MAX_EXEMPLARS,
     max_symptoms_kept: int = MAX_SYMPTOMS,
     log: ReadLog | None = None,
+    seen: Callable[[ReadReport, int], None] | None = None,
 ) -> Analysis:
     """Read a window, and a baseline if there is one, and say what keeps failing.
 
@@ -91,12 +92,17 @@ async def analyze(
     analysis that was killed goes on from there. Without one nothing could go on later: where only
     the baseline cannot be read, the window is still told, with a baseline read in part.
 
+    `seen` is told the report and the number of units of the window before the baseline is read; it
+    may raise, when the window is not worth an analysis yet.
+
     Raises:
         UsageError: nothing there can be read at all.
         SourceError: the source is unreachable.
     """
     now = Tally(max_symptoms=max_symptoms_kept)
     read = await _tally(source, window, now, log, "window")
+    if seen is not None:
+        seen(read, len(now.units))
     before: Tally | None = None
     baseline_read: ReadReport | None = None
     if baseline is not None:

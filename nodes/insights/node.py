@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from connectors.review.card import EvidenceLine
 from contracts.codec import from_json, to_json
 from contracts.context import RunContext
-from contracts.errors import UsageError
+from contracts.errors import TracesLate, UsageError
 from contracts.findings import Finding
 from contracts.gate import Case
 from contracts.json_types import Json, JsonObject, canonical_json, sha256_hex
@@ -21,6 +21,7 @@ from contracts.traces import ReadReport, TraceQuery
 from memory.workspace import Workspace, open_workspace, thread_of
 from nodes.handoff import ticket, why_text_cannot
 from nodes.insights.analyze import Analysis, analyze
+from nodes.insights.late import Waiting, concluded, waits_until
 from nodes.insights.saved import Saved
 from nodes.insights.sketch import sketch_json
 from nodes.insights.targets import target_cases
@@ -114,11 +115,17 @@ async def insights(state: InsightsReads, runtime: Runtime[RunContext]) -> Insigh
         return await asyncio.to_thread(_take_up, ws, thread, asked)
     read = await asyncio.to_thread(_queries_once, ws, thread, request)
     source = open_source(ws)
-    analysis = await analyze(
-        source, read.window, project=ws.project, baseline=(source, read.baseline),
-        chronic_floor=ws.settings.analysis.chronic_floor, log=_LedgerLog(ws, thread),
-        max_symptoms_kept=SYMPTOMS_KEPT,
-    )  # fmt: skip
+    until = await asyncio.to_thread(waits_until, ws, thread, request)
+    try:
+        analysis = await analyze(
+            source, read.window, project=ws.project, baseline=(source, read.baseline),
+            chronic_floor=ws.settings.analysis.chronic_floor, log=_LedgerLog(ws, thread),
+            max_symptoms_kept=SYMPTOMS_KEPT, seen=Waiting(ws, source.name, until),
+        )  # fmt: skip
+    except TracesLate:
+        # The next look at the same window reads it anew.
+        await asyncio.to_thread(ws.ledger.reads.clear, thread)
+        raise
     written = await asyncio.to_thread(_keep, ws, thread, request, analysis)
     await asyncio.to_thread(ws.ledger.reads.clear, thread)
     return written
@@ -213,6 +220,8 @@ def _keep(ws: Workspace, thread: str, request: Request, analysis: Analysis) -> I
         if chosen.finding is not None and chosen.why.startswith("ready"):
             ws.ledger.knowledge.set_finding(tx, chosen.finding, "ready")
         why = chosen.why + (IN_PART if analysis.status == "partial" else "")
+        if request["kind"] == "alert":
+            why += concluded(ws, thread, request, analysis)
         result: dict[str, Json] = {
             "next": chosen.next, "why": why, "analysis": _summary(analysis),
         }  # fmt: skip

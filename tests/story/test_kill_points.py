@@ -22,6 +22,7 @@ def _applied_once(world: World, before: dict[str, bytes]) -> None:
         assert ledger.audit.verify().ok
         proposal = ledger.proposals.latest(releases[0].proposal).proposal
         assert len(ledger.proposals.decisions(proposal.id, proposal.revision, "approve")) == 1
+        assert len(ledger.knowledge.lessons()) == 1
         expected = ledger.artifacts.snapshot(proposal.candidate_revision)
     assert world.harness() == {path: file.data for path, file in expected.files.items()}
     assert world.harness() != before
@@ -64,6 +65,7 @@ APPROVE_POINTS = [
     ("after", f"{EFFECTS}.finish", "1"),  # in the transaction of the record
     ("after", "nodes.apply:_record", "1"),  # recorded, checkpoint not
     ("before", "nodes.learn:_learn", "1"),
+    ("after", "nodes.learn:_learn", "1"),  # learned, checkpoint not
 ]
 
 

@@ -1,0 +1,1 @@
+"""Deliveries of alert senders: prove who sent them, read them, keep what is worth keeping."""
