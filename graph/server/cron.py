@@ -46,13 +46,13 @@ class Cron:
     def newest(self, now: datetime) -> datetime | None:
         """The newest slot that is not after `now`, in UTC; None: there was none in eight years."""
         shown = now.astimezone(self.zone).replace(tzinfo=UTC)
-        at = self._before(shown - _AROUND) or shown - _AROUND - timedelta(microseconds=1)
+        at = self._next(self._before(shown - _AROUND) or shown - _AROUND)
         found: datetime | None = None
-        while (at := self._next(at)) is not None and at <= shown + _AROUND:
+        while at is not None and at <= shown + _AROUND:
             for moment in self._moments(at):
                 if moment <= now and (found is None or moment > found):
                     found = moment
-            at += timedelta(microseconds=1)
+            at = self._next(at + timedelta(microseconds=1))
         return found
 
     def _moments(self, shown: datetime) -> list[datetime]:

@@ -22,6 +22,7 @@ from graph.installation import Door, Installation
 from graph.retention import retain
 from graph.server.cron import Cron, check_schedules
 from memory.database import Clock, rfc3339, utc_now
+from nodes.insights.late import SCHEDULE
 
 SYNC_SECONDS = 30.0
 """How soon a changed `tracemend.yaml` counts, and how late a slot is seen that no timer fired."""
@@ -154,7 +155,7 @@ def analysis_request(door: Door, name: str, slot: str) -> dict[str, Json]:
     return {
         "kind": "alert",
         "alert": {
-            "source": "schedule",
+            "source": SCHEDULE,
             "key": f"schedule:{name}:{slot}",
             "window": window,
             "body": {"title": f"schedule {name}"},

@@ -15,6 +15,9 @@ from memory.workspace import Workspace
 from nodes.insights.analyze import Analysis
 from nodes.router import Request
 
+SCHEDULE = "schedule"
+"""The source of the alerts that our own schedules make."""
+
 LATE: Mapping[Literal["none", "open"], str] = {
     "none": "there are no traces yet", "open": "some traces are still open",
 }  # fmt: skip
@@ -24,9 +27,10 @@ LATE: Mapping[Literal["none", "open"], str] = {
 def waits_until(ws: Workspace, thread: str, request: Request) -> datetime | None:
     """Until when late traces are waited for; None: not at all, such as when a person asks.
 
-    A thread that a client of a foreign server drives is not tried again by us: it concludes.
+    A thread that a client of a foreign server drives is not tried again by us: it concludes. So
+    does a schedule: a quiet window is nothing unusual to it, and its next slot reads what is late.
     """
-    if request["kind"] != "alert":
+    if request["kind"] != "alert" or request["alert"]["source"] == SCHEDULE:
         return None
     incident = ws.ledger.incidents.get(thread)
     if incident.driver == "foreign":

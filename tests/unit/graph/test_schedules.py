@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configs.settings import ScheduleSettings
@@ -86,6 +86,7 @@ def test_no_day_is_left_out_after_the_clocks_changed() -> None:
     assert monthly.newest(now - timedelta(hours=1)) == datetime(2024, 3, 31, 22, tzinfo=UTC)
 
 
+@settings(max_examples=40)
 @given(
     st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"]),
     st.datetimes(min_value=datetime(2020, 1, 1), max_value=datetime(2032, 1, 1)),  # noqa: DTZ001
@@ -94,7 +95,7 @@ def test_no_day_is_left_out_after_the_clocks_changed() -> None:
 def test_a_slot_is_what_the_wall_clock_shows_or_would_have_shown(
     timezone: str, at: datetime, expression: str
 ) -> None:
-    """Against a search that asks the wall clock of every minute of two months."""
+    """Against a search that asks the wall clock of the minutes before."""
     zone, now = ZoneInfo(timezone), at.replace(tzinfo=UTC)
     found = cron(expression, timezone).newest(now)
     assert found is not None
@@ -106,7 +107,7 @@ def test_a_slot_is_what_the_wall_clock_shows_or_would_have_shown(
         assert wall.newest((found + before).replace(tzinfo=UTC)) == (found + before)
     # Whatever the wall clock showed for the first time since then is no slot.
     at_minute = now.replace(second=0, microsecond=0)
-    for back in range(min(600, int((now - found).total_seconds() // 60))):
+    for back in range(min(60, int((now - found).total_seconds() // 60))):
         moment = (at_minute - timedelta(minutes=back)).astimezone(zone)
         if moment > found and not moment.fold:
             showing = moment.replace(tzinfo=UTC)
