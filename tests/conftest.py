@@ -39,6 +39,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
+def _home_is_forgotten() -> Iterator[None]:
+    """An installation that a test opens says where it is by the environment, as a process does."""
+    before = os.environ.get("TRACEMEND_HOME")
+    yield
+    if before is None:
+        os.environ.pop("TRACEMEND_HOME", None)
+    else:
+        os.environ["TRACEMEND_HOME"] = before
+
+
+@pytest.fixture(autouse=True)
 def _engines_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Connections that the ledgers of a test pooled are closed with it."""
     made: list[Engine] = []

@@ -246,7 +246,8 @@ def test_a_replayed_decision_changes_nothing(inbox: Inbox, served: Served) -> No
             for _ in range(3)
         ]
     assert [a.status_code for a in answers] == [200, 200, 200]
-    assert [a.json()["first"] for a in answers] == [True, False, False]
+    assert [a.json()["first"] for a in answers] == [True, True, True]
+    assert len({a.json()["decision"]["id"] for a in answers}) == 1
     assert len(inbox.decisions(P)) == 1
 
 

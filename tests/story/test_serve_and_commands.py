@@ -17,7 +17,7 @@ from tests.serve_process import serve_process
 from tests.serving_app import make_token
 from tests.story.worlds import PROJECT, Waiting, World
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.servers]
 
 
 def test_approve_beside_a_running_server_decides_and_tells_the_outcome(waiting: Waiting) -> None:

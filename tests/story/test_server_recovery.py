@@ -17,7 +17,7 @@ from tests.serve_process import ServeProcess, serve_process
 from tests.serving_app import make_token
 from tests.story.worlds import Waiting, World
 
-pytestmark = [pytest.mark.story, pytest.mark.kill]
+pytestmark = [pytest.mark.story, pytest.mark.kill, pytest.mark.servers]
 
 SECRET = "made-up-secret-for-this-story"  # noqa: S105  # not one
 HOOK = {"TRACEMEND_HOOK_GENERIC_REFUNDS": SECRET}

@@ -29,7 +29,7 @@ from tests.serve_process import serve_process
 from tests.serving_app import make_token, serve_app
 from tests.story.worlds import Waiting, World
 
-pytestmark = [pytest.mark.story]
+pytestmark = [pytest.mark.story, pytest.mark.servers]
 
 FIELDCASES = Path(__file__).parents[1] / "data" / "fieldcases"
 WITHIN_S = 180.0
