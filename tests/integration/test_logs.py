@@ -117,7 +117,7 @@ def test_a_request_is_one_line_with_its_id_and_not_its_query(
     }  # fmt: skip
     assert (line["method"], line["path"], line["status"]) == ("POST", "/nowhere", 404)
     assert KEY not in out.getvalue()
-    assert sent["Authorization"].split("_")[-1] not in out.getvalue()
+    assert sent["Authorization"].split("_", 2)[2] not in out.getvalue()
 
 
 def test_polls_are_not_logged_while_they_are_well(served: Served, out: io.StringIO) -> None:
