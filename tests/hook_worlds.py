@@ -5,8 +5,6 @@ The dispatcher is there and told, but not running: what a hook did is the row it
 
 import hmac
 import json
-import threading
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from graph.server import hooks, limits, problems
 from memory.alerts import StoredAlert
 from memory.ledger import Ledger
 from memory.workspace import open_project, register
+from tests.fakes.serving import running
 
 PROJECT, OTHER = "refunds", "front-desk"
 SECRETS = {
@@ -141,17 +140,5 @@ def serve_hooks(home: Path, *, settings: ServerSettings | None = None) -> Iterat
             app, host="127.0.0.1", port=0, log_config=None, lifespan="on", ws="none",
             timeout_graceful_shutdown=2,
         )  # fmt: skip
-        server = uvicorn.Server(config)
-        socket = config.bind_socket()
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
-        thread.start()
-        try:
-            while not server.started:
-                assert thread.is_alive(), "the server did not start"
-                time.sleep(0.005)
-            yield Hooks(url=f"http://127.0.0.1:{socket.getsockname()[1]}", home=home, app=app)
-        finally:
-            server.should_exit = True
-            thread.join(30)
-            socket.close()
-            assert not thread.is_alive(), "the server did not stop"
+        with running(config, stops_within_s=30) as (url, _):
+            yield Hooks(url=url, home=home, app=app)

@@ -1,7 +1,5 @@
 """The server as an operator runs it, lifespan and all, in a thread of the test's process."""
 
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from graph.server.app import create_app
 from memory.database import open_engine
 from memory.tokens import Tokens
 from memory.workspace import HOME_VARIABLE, ledger_place
+from tests.fakes.serving import running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,18 +80,5 @@ def serve_app(home: Path, *, settings: ServerSettings | None = None) -> Iterator
             app, host="127.0.0.1", port=0, log_level="critical", lifespan="on", ws="none",
             timeout_graceful_shutdown=2,
         )  # fmt: skip
-        server = uvicorn.Server(config)
-        socket = config.bind_socket()
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
-        thread.start()
-        try:
-            while not server.started:
-                assert thread.is_alive(), "the server did not start"
-                time.sleep(0.005)
-            url = f"http://127.0.0.1:{socket.getsockname()[1]}"
+        with running(config, stops_within_s=30) as (url, server):
             yield Served(url=url, home=home, server=server)
-        finally:
-            server.should_exit = True
-            thread.join(30)
-            socket.close()
-            assert not thread.is_alive(), "the server did not stop"

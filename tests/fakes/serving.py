@@ -17,15 +17,13 @@ Kind = Literal["status", "page", "slow", "torn"]
 
 
 @contextmanager
-def serve(app: ASGIApp) -> Iterator[str]:
-    """Run the app under uvicorn on a free port of 127.0.0.1; yields its base URL.
+def running(
+    config: uvicorn.Config, *, stops_within_s: float
+) -> Iterator[tuple[str, uvicorn.Server]]:
+    """Run uvicorn in a thread on the socket that the config names; its base URL, and the server.
 
     On exit the server has stopped, its thread has ended and its socket is closed.
     """
-    config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_level="critical", lifespan="off", ws="none",
-        timeout_graceful_shutdown=1,
-    )  # fmt: skip
     server = uvicorn.Server(config)
     socket = config.bind_socket()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
@@ -34,12 +32,23 @@ def serve(app: ASGIApp) -> Iterator[str]:
         while not server.started:
             assert thread.is_alive(), "the server did not start"
             time.sleep(0.005)
-        yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+        yield f"http://127.0.0.1:{socket.getsockname()[1]}", server
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(stops_within_s)
         socket.close()
         assert not thread.is_alive(), "the server did not stop"
+
+
+@contextmanager
+def serve(app: ASGIApp) -> Iterator[str]:
+    """Run a fake on a free port of 127.0.0.1; yields its base URL."""
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_level="critical", lifespan="off", ws="none",
+        timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    with running(config, stops_within_s=10) as (url, _):
+        yield url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
