@@ -4,14 +4,14 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Engine
 
 from configs.server_settings import ForeignSettings, ServerSettings, load_server_settings
 from contracts.errors import ConfigError, UsageError
-from graph.drive import Driver, Listener, LocalDriver, Loop, OnEvent, open_loop
+from graph.drive import Driver, Listener, LocalDriver, Loop, open_loop
 from graph.drive_sdk import SdkDriver
 from graph.service import Service
 from memory.database import open_engine
@@ -51,8 +51,6 @@ class Installation:
     loop: Loop | None
     tokens: Tokens
     engine: Engine
-    on_event: dict[str, OnEvent] = field(default_factory=dict)
-    """By thread: who listens to the progress of a run that is driven here."""
     listener: Listener | None = None
     """Who follows every run that is driven here."""
 
