@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Annotated, Literal, cast, get_args
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from contracts.errors import ConfigError
 from contracts.json_types import Json
@@ -58,6 +65,26 @@ class TraceSettings(_Section):
     """Kind langsmith: hosts besides the API's own that presigned payloads are fetched from."""
 
 
+class ScoreRule(_Section):
+    """When a recorded score says that its trace failed."""
+
+    name: str
+    """Of the score or feedback key, as the backend records it."""
+    below: float | None = None
+    """Numbers less than this fail; a recorded true or false counts as 1 or 0."""
+    above: float | None = None
+    """Numbers greater than this fail."""
+    equals: tuple[str, ...] = ()
+    """Categories that fail."""
+    severity: Literal["low", "medium", "high", "critical"] = "medium"
+
+    @model_validator(mode="after")
+    def _can_fail(self) -> "ScoreRule":
+        if self.below is None and self.above is None and not self.equals:
+            raise ValueError("needs below, above or equals")
+        return self
+
+
 class AnalysisSettings(_Section):
     """Which time is looked at, how long reading may take, and what counts as chronic."""
 
@@ -66,6 +93,8 @@ class AnalysisSettings(_Section):
     chronic_floor: float = Field(ge=0, le=1)
     read_within: TimeSpan = Field(gt=timedelta(0), le=MAX_SPAN)
     """Wall clock for reading one window; what was not read by then is missing, and said."""
+    scores: tuple[ScoreRule, ...]
+    """Which recorded scores and feedback are failures; none: they are not looked at."""
 
 
 class AlertSettings(_Section):
@@ -158,6 +187,10 @@ class ModelSettings(_Section):
     router: str | None
     analyst: str | None
     editor: str | None
+    samples: int = Field(ge=1, le=9)
+    """How often the analyst is asked about one finding, independently."""
+    screen_traces: int = Field(ge=0, le=10_000)
+    """Traces of a window that the router model reads, condensed, for what rules cannot see."""
 
 
 class ReviewSettings(_Section):
@@ -173,6 +206,27 @@ class BudgetSettings(_Section):
 
     max_usd: float = Field(ge=0)
     max_usd_per_day: float = Field(ge=0)
+    analysis_tokens: int = Field(ge=0)
+    """Model tokens of one analysis, screening and diagnosis together."""
+    drafting_tokens: int = Field(ge=0)
+
+
+class MemorySettings(_Section):
+    """How findings and lessons are recalled by meaning."""
+
+    embedder: Literal["hash", "minilm", "off"]
+    """`hash` needs nothing; `minilm` the extra of that name; `off`: recall by signature alone."""
+    chroma_url: str | None = Field(default=None, pattern=r"^https?://[^/@]+/?$")
+    """A Chroma server for several processes; None: a folder beside the ledger, one process."""
+
+
+class HandoffSettings(_Section):
+    """Where tickets for what text cannot fix are delivered."""
+
+    webhook: str | None = Field(default=None, pattern=r"^https?://[^\s@]+$")
+    """POST of the ticket as JSON; None: they are only listed."""
+    secret_env: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    """The variable that holds the secret which signs the body; unset: unsigned."""
 
 
 class Settings(_Section):
@@ -190,6 +244,8 @@ class Settings(_Section):
     review: ReviewSettings
     budget: BudgetSettings
     redaction: RedactionSettings
+    memory: MemorySettings
+    handoffs: HandoffSettings
     playbooks: tuple[str, ...]
     """Folders of the operator's own playbooks."""
     alerts: AlertSettings

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from contracts.errors import ConfigError
 from contracts.findings import Remedy, Severity
@@ -26,6 +26,10 @@ class Kind(BaseModel):
     """What explains it where no rule knows better."""
     title: str
     """With `{place}`, `{code}` and `{with_code}`."""
+    counted: bool = True
+    """False: hits are hints, never findings."""
+    confidence: float = Field(default=1.0, ge=0, le=1)
+    """How often a hit is a failure that a careful reader would mark, where that was measured."""
 
 
 class Cause(BaseModel):
@@ -54,6 +58,16 @@ class Taxonomy:
         """How bad a symptom of the kind is; unknown kinds are medium."""
         known = self.kinds.get(kind)
         return known.severity if known else "medium"
+
+    def counted(self, kind: str) -> bool:
+        """Whether a symptom of the kind makes its trace a failed one."""
+        known = self.kinds.get(kind)
+        return known.counted if known else True
+
+    def confidence(self, kind: str) -> float:
+        """How often a hit of the kind is a failure; 1 where nobody measured it."""
+        known = self.kinds.get(kind)
+        return known.confidence if known else 1.0
 
     def title(self, kind: str, place: str, code: str) -> str:
         """A line for a person."""

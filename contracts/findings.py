@@ -50,6 +50,20 @@ class Symptom:
     at: datetime
     recovered: bool = False
     """The same step worked later in the trace. Shown, but neither counted nor a failed case."""
+    counted: bool = True
+    """False: a hint, a fact that goes with failures but is none by itself, or what a model said.
+    Shown, but neither counted nor a failed case."""
+    confidence: float = 1.0
+    """0..1, how often such a hit is a failure that a careful reader would mark."""
+    shown_at: SpanId | None = None
+    """Where it became visible, when that is another span than where it began."""
+    by: str = "rules"
+    """`rules`, or `model:<name>` for what a screening model said."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it makes its trace a failed one."""
+        return self.counted and not self.recovered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +85,39 @@ class Diagnosis:
     agreement: float | None = None
     """Share of independent model answers that agree; None where no model was asked."""
     by: str = "rules"
+
+
+Factor = Literal[
+    "release", "version", "prompt", "model", "hour", "weekday", "load", "tool", "arguments",
+    "environment", "tag", "step",
+]  # fmt: skip
+"""What a contrast compares failing and passing units by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """Something that failing units have more often than passing ones."""
+
+    factor: Factor
+    value: str
+    failing: tuple[int, int]
+    """(units that have it, units that could have it)"""
+    passing: tuple[int, int]
+    p_holm: float
+    """One-sided exact test, Holm over everything that was compared for this finding."""
+    sentence: str
+    """For a person: `only since prompt refund v14 (18 of 18 failing, 3 of 240 passing units)`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """A signature that was taken into another one, and why."""
+
+    signature: Signature
+    units: int
+    by: str
+    """`similar` (with the similarity in `why`), or the name of the person who merged them."""
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +147,13 @@ class Finding:
     """None: its traces carry no times."""
     score: float
     """Severity x prevalence x change; only its order means anything."""
+    reasons: tuple[str, ...] = ()
+    """Why it is ranked where it is, and how sure its change is: one sentence each."""
+    contrasts: tuple[Contrast, ...] = ()
+    """Surest first."""
+    merged: tuple[Merge, ...] = ()
+    symptoms_kept: int = 0
+    """Symptoms counted in its units; one unit may have several."""
 
     @property
     def remedy(self) -> Remedy:

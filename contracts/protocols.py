@@ -1,6 +1,6 @@
 """The promises between the parts. Each has a contract suite under `tests/contract/`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -100,5 +100,20 @@ class Probe(Protocol):
 
         Raises:
             ProbeError: the worker cannot be started at all, or never says that it is ready.
+        """
+        ...
+
+
+class Embedder(Protocol):
+    """Texts to vectors whose dot product says how alike they are."""
+
+    name: str
+    """With version and size, such as `hash-3-5-512`; vectors of two names are never compared."""
+    dim: int
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """One unit vector of `dim` numbers a text, in order; equal texts give equal vectors.
+
+        Works without a network. A text without a single word gives the zero vector.
         """
         ...

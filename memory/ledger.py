@@ -3,6 +3,7 @@
 from memory.alerts import Alerts
 from memory.artifacts import Artifacts
 from memory.audit import AuditLog
+from memory.choices import Choices
 from memory.circuits import Circuits
 from memory.database import Clock, Database, Place, open_engine, utc_now
 from memory.effects import Effects
@@ -14,7 +15,9 @@ from memory.proposals import Proposals
 from memory.protocol import ProtocolRows
 from memory.reads import Reads
 from memory.schedules import Schedules
+from memory.spends import Spends
 from memory.trail import Trail
+from memory.vectors import Vectors
 
 
 class Ledger:
@@ -41,6 +44,9 @@ class Ledger:
         self.circuits = Circuits(db, self.audit)
         self.schedules = Schedules(db)
         self.protocol = ProtocolRows(db)
+        self.choices = Choices(db, self.audit)
+        self.vectors = Vectors(db)
+        self.spends = Spends(db)
 
     def close(self) -> None:
         """Give back the connections."""

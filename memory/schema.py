@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from memory.columns import Text
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 metadata = MetaData()
 
 
@@ -158,8 +158,38 @@ releases = Table(
 handoffs = Table(
     "handoffs", metadata, _project(), _text("finding"), _text("state"),
     Column("body", JSON, nullable=False), _text("at"),
+    _text("sent_at", null=True), _text("problem", null=True), _text("closed_at", null=True),
+    Column("tries", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("project", "finding"),
 )  # fmt: skip
+"""Tickets. States: open, closed (its rate fell, or a person said so). `sent_at`: when the webhook
+took it; `problem`: why it did not, last time."""
+
+choices = Table(
+    "choices", metadata, _project(), Column("id", Text, primary_key=True), _text("kind"),
+    _text("signature"), Column("body", JSON, nullable=False), _text("by"), _text("at"),
+    _text("revoked_at", null=True),
+    Index("choices_by_time", "project", "at"),
+)  # fmt: skip
+"""What people said of findings: merge, split, rename, close, reopen. Outlasts every analysis."""
+
+vectors = Table(
+    "vectors", metadata, _project(), _text("kind"), _text("id"), _text("embedder"),
+    _text("text_hash"), Column("data", LargeBinary, nullable=False), _text("at"),
+    PrimaryKeyConstraint("project", "kind", "id", "embedder"),
+)  # fmt: skip
+"""Unit vectors (float32, little endian) of lessons and findings. Chroma is an index over these."""
+
+spends = Table(
+    "spends", metadata, _project(), Column("id", Text, primary_key=True),
+    _text("thread", null=True), _text("purpose"), _text("model"),
+    Column("tokens", Integer, nullable=False), Column("cost_usd", Float, nullable=True),
+    _text("at"),
+    Index("spends_by_time", "project", "at"), Index("spends_by_thread", "project", "thread"),
+)  # fmt: skip
+"""Calls of models: tokens (input and output) and cost; NULL is unknown, never zero. Purposes:
+diagnose, screen, triage, ask, draft."""
+
 lessons = Table(
     "lessons", metadata, _project(), Column("id", Text, primary_key=True), _text("signature"),
     Column("body", JSON, nullable=False), _text("at"),

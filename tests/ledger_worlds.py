@@ -18,6 +18,7 @@ from memory.gate_ledger import Opening
 from memory.ledger import Ledger
 from memory.proposals import StoredCard
 from memory.schema import metadata
+from memory.vectors import Vector
 from tests.card_worlds import MAIN, RETRY, edit, finding, harness, proposal, release, report
 from tests.gate_worlds import block, case
 
@@ -89,6 +90,11 @@ def at_once(does: Callable[[int], object], number: int = 6) -> list[object]:
         return list(pool.map(one, range(number)))
 
 
+def vector(owner: str, data: bytes) -> Vector:
+    """A vector of a lesson."""
+    return Vector(kind="lesson", id=owner, embedder="hash", text_hash="h", data=data)
+
+
 def fill(ledger: Ledger) -> Proposal:
     """A row in every table of this project; ids that are unique across projects carry its name."""
     tag = ledger.db.project
@@ -120,6 +126,9 @@ def fill(ledger: Ledger) -> Proposal:
         made = replace(release("a", "b"), id=ReleaseId(f"r-{tag}"), proposal=kept.id)
         ledger.effects.put_release(tx, made)
         ledger.protocol.put_run(tx, f"run-{tag}", f"t-{tag}", {"by": tag})
+        ledger.choices.put(tx, "rename", "a:b", {"title": "t"}, by="ann")
+        ledger.vectors.put(tx, [vector(f"l-{tag}", tag.encode())])
+        ledger.spends.add(tx, "ask", "m", key="k", tokens=7, cost_usd=0.5, thread=f"t-{tag}")
     return kept
 
 

@@ -123,7 +123,7 @@ def _answer(held: bool) -> Answer:
 def _no_symptom(run: Run, argument: Json) -> Answer:
     if run.observation.trace is None:
         return "unknown"
-    lasting = (s.signature for s in run.symptoms if not s.recovered)
+    lasting = (s.signature for s in run.symptoms if s.counts)
     return _answer(not any(matches(s, str(argument)) for s in lasting))
 
 

@@ -65,6 +65,10 @@ def _symptom(symptom: Symptom) -> dict[str, Json]:
         "detector": symptom.detector,
         "evidence": {"field": evidence.field, "quote": evidence.quote, "start": evidence.start},
         "recovered": symptom.recovered,
+        "counted": symptom.counted,
+        "confidence": symptom.confidence,
+        "shown_at": symptom.shown_at,
+        "by": symptom.by,
     }
 
 
@@ -91,4 +95,22 @@ def finding_json(finding: Finding) -> dict[str, Json]:
         "exemplars": [{"trace_id": trace, "span_id": span} for trace, span in finding.exemplars],
         "first_seen": _time(finding.first_seen),
         "last_seen": _time(finding.last_seen),
+        "cause_summary": diagnosis.summary,
+        "falsifier": diagnosis.falsifier,
+        "reasons": list(finding.reasons),
+        "contrasts": [
+            {
+                "factor": one.factor,
+                "value": one.value,
+                "failing": list(one.failing),
+                "passing": list(one.passing),
+                "p_holm": one.p_holm,
+                "sentence": one.sentence,
+            }
+            for one in finding.contrasts
+        ],
+        "merged": [
+            {"signature": one.signature, "units": one.units, "by": one.by, "why": one.why}
+            for one in finding.merged
+        ],
     }

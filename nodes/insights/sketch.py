@@ -43,7 +43,7 @@ class Sketch:
     calls: tuple[SketchCall, ...]
     answer: str
     signatures: tuple[str, ...]
-    """Keys of the symptoms that were not recovered from."""
+    """Keys of the symptoms that count."""
     offered: Mapping[str, tuple[str, ...]]
     """Names of parameters by offered tool, as the schemas given to the model declare them."""
 
@@ -61,8 +61,10 @@ class Evidence:
 def sketch_of(detected: Detected) -> Sketch:
     """Condense one trace."""
     trace = detected.view.trace
-    lasting = [symptom for symptom in detected.symptoms if not symptom.recovered]
-    by_span: dict[SpanId, Symptom] = {s.span_id: s for s in reversed(detected.symptoms)}
+    lasting = [symptom for symptom in detected.symptoms if symptom.counts]
+    by_span: dict[SpanId, Symptom] = {
+        s.span_id: s for s in reversed(detected.symptoms) if s.counted
+    }
     calls = []
     for call in list(detected.view.calls.values())[:MAX_CALLS]:
         symptom = by_span.get(call.span.id)

@@ -59,7 +59,7 @@ class Lowest(Generic[T]):
 
 @dataclass(slots=True)
 class Group:
-    """Symptoms of one key and template that were not recovered from."""
+    """Symptoms of one key and template that count."""
 
     units: set[int] = field(default_factory=set)
     first_seen: datetime | None = None
@@ -167,7 +167,7 @@ class Tally:
         if not detected.failed and self.passing.wants(trace.id):
             self.passing.put(trace.id, sketch_of(detected))
         for symptom in detected.symptoms:
-            if symptom.recovered:
+            if not symptom.counts:
                 continue
             group = self._group(symptom)
             group.units.add(unit)

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -28,11 +29,13 @@ from tests.ledger_worlds import (
     fill,
     gate_block,
     lesson,
+    vector,
 )
 
 STORES = (
-    "alerts", "artifacts", "audit", "circuits", "effects", "gate", "incidents", "knowledge",
-    "leases", "proposals", "protocol", "reads", "schedules", "steps", "trail",
+    "alerts", "artifacts", "audit", "choices", "circuits", "effects", "gate", "incidents",
+    "knowledge", "leases", "proposals", "protocol", "reads", "schedules", "spends", "steps",
+    "trail", "vectors",
 )  # fmt: skip
 
 
@@ -107,6 +110,14 @@ def test_no_method_changes_a_row_of_another_project(two: tuple[Ledger, Ledger]) 
     assert called.public - called.names == set()  # a new method needs its line here
 
 
+def test_a_choice_of_another_project_cannot_be_revoked(two: tuple[Ledger, Ledger]) -> None:
+    ours, theirs = two
+    (standing,) = theirs.choices.listed()
+    with ours.db.write() as tx:
+        assert not ours.choices.revoke(tx, standing.id, by="me")
+    assert theirs.choices.listed() == [standing]
+
+
 @contextmanager
 def refused() -> Iterator[None]:
     """What is not ours may be refused."""
@@ -152,7 +163,9 @@ def _read_all(ledger: Ledger, kept: Proposal) -> Iterator[object]:
         ledger.effects.find(kind="apply", proposal_hash=kept.hash),
         ledger.effects.release_of("c" * 64), ledger.circuits.listed(), ledger.circuits.paused(NOW),
         ledger.schedules.last_slots(), ledger.reads.get("t", "window"), ledger.protocol.count(),
-        ledger.audit.verify().entries,
+        ledger.audit.verify().entries, ledger.choices.listed(),
+        ledger.vectors.listed("lesson", "hash"), ledger.spends.of_thread("t-theirs").calls,
+        ledger.spends.since(datetime(2020, 1, 1, tzinfo=UTC)).calls,
     )  # fmt: skip
     if ledger.db.project == "empty":
         yield from own
@@ -184,6 +197,11 @@ def _write_all(ledger: Ledger, kept: Proposal) -> None:
         ledger.knowledge.put_cases(tx, finding().id, [case("c"), case("d")])
         ledger.knowledge.targets_to_training(tx, finding().id)
         ledger.knowledge.training_to_targets(tx, finding().id)
+        ledger.choices.put(tx, "rename", "a:b", {"title": "mine"}, by="me")
+        ledger.choices.revoke(tx, "h-nobody", by="me")
+        ledger.vectors.put(tx, [vector("l-theirs", b"mine")])
+        ledger.vectors.forget(tx, "lesson", "l-theirs")
+        ledger.spends.add(tx, "ask", "m", key="k", tokens=1, cost_usd=None, thread="t-theirs")
     assert ledger.knowledge.oldest_ready() is not None
     assert ledger.knowledge.finding(finding().id).finding.title == "another"
     assert ledger.artifacts.snapshot(SNAPSHOT.revision) == SNAPSHOT

@@ -19,7 +19,9 @@ from nodes.insights.detect.code_steps import code_culprit
 from nodes.insights.detect.empty_answer import KIND as EMPTY_ANSWER
 from nodes.insights.detect.empty_answer import empty_answer
 from nodes.insights.detect.faults import Fault, Scans, fault_of, make_fault
+from nodes.insights.detect.hits import Hit
 from nodes.insights.detect.observed import observed_faults
+from nodes.insights.detect.registry import SILENT
 from nodes.insights.detect.repeated_call import KIND as REPEATED_CALL
 from nodes.insights.detect.repeated_call import Loop, loops
 from nodes.insights.detect.view import View, view_of
@@ -46,8 +48,8 @@ class Detected:
 
     @property
     def failed(self) -> bool:
-        """Whether some symptom was not recovered from."""
-        return any(not symptom.recovered for symptom in self.symptoms)
+        """Whether some symptom counts: no mere hint, and not recovered from."""
+        return any(symptom.counts for symptom in self.symptoms)
 
 
 def detect_trace(trace: Trace) -> tuple[Symptom, ...]:
@@ -67,6 +69,8 @@ def detect(trace: Trace, scans: Scans) -> Detected:
     symptoms = [_error_symptom(view, fault) for fault in errors]
     symptoms += [_loop_symptom(view, loop, limits) for loop in loops_found]
     symptoms += _ends(view, limits, looped=bool(loops_found))
+    for look in SILENT:
+        symptoms += [_hit_symptom(view, hit) for hit in look(view, tuple(symptoms))]
     order = {span.id: index for index, span in enumerate(trace.spans)}
     unique = {(s.span_id, s.signature): s for s in reversed(symptoms)}
     found = sorted(unique.values(), key=lambda s: (order[s.span_id], s.signature))
@@ -194,6 +198,28 @@ def _ends(view: View, limits: list[Fault], *, looped: bool) -> list[Symptom]:
     return symptoms
 
 
+def _hit_symptom(view: View, hit: Hit) -> Symptom:
+    meaning = taxonomy()
+    kind = meaning.kinds[hit.kind]
+    place = view.place(hit.span) if hit.place is None else hit.place
+    sure = meaning.confidence(hit.kind) if hit.confidence is None else hit.confidence
+    return Symptom(
+        trace_id=view.trace.id,
+        unit=view.trace.unit,
+        span_id=hit.span.id,
+        kind=hit.kind,
+        signature=make_signature(hit.kind, place, hit.code),
+        severity=kind.severity,
+        detector=hit.kind,
+        evidence=Evidence(field=hit.field, quote=clean(hit.message, QUOTE_CHARS), start=hit.start),
+        template=template_of(hit.message) if hit.template is None else hit.template,
+        at=hit.span.started_at,
+        counted=kind.counted,
+        confidence=sure,
+        shown_at=hit.shown_at,
+    )
+
+
 def _symptom(
     view: View, fault: Fault, kind: str, code: str | None, *, template: str | None = None
 ) -> Symptom:
@@ -209,4 +235,5 @@ def _symptom(
         evidence=Evidence(field=fault.field, quote=quote, start=fault.start),
         template=template_of(fault.message) if template is None else template,
         at=fault.span.started_at,
+        confidence=taxonomy().confidence(kind),
     )

@@ -251,7 +251,8 @@ def test_the_document_has_every_key_and_ids_of_exemplars() -> None:
     assert list(finding) == [
         "id", "kind", "signature", "title", "units", "units_total", "rate", "change", "p_holm",
         "severity", "cause", "remedy", "confidence", "agreement", "actionable", "why_not",
-        "exemplars", "first_seen", "last_seen",
+        "exemplars", "first_seen", "last_seen", "cause_summary", "falsifier", "reasons",
+        "contrasts", "merged",
     ]  # fmt: skip
     assert isinstance(finding["exemplars"], list)
     assert len(finding["exemplars"]) == 5

@@ -17,6 +17,7 @@ from contracts.harness import Effect, Revision
 from contracts.json_types import Json
 from contracts.proposals import Decision, DecisionId, ProposalHash, ProposalId
 from memory.ledger import Ledger, open_ledger
+from memory.schema import SCHEMA_VERSION
 
 
 @pytest.fixture
@@ -205,7 +206,9 @@ def test_a_ledger_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     ledger = open_ledger(file, "refunds")
     with ledger.db.write() as tx:
         tx.exec_driver_sql("UPDATE meta SET value = '99'")
-    with pytest.raises(ConfigError, match="schema version 99, this release reads 2"):
+    with pytest.raises(
+        ConfigError, match=f"schema version 99, this release reads {SCHEMA_VERSION}"
+    ):
         open_ledger(file, "refunds")
 
 
