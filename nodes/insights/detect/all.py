@@ -214,7 +214,7 @@ def _hit_symptom(view: View, hit: Hit) -> Symptom:
         evidence=Evidence(field=hit.field, quote=clean(hit.message, QUOTE_CHARS), start=hit.start),
         template=template_of(hit.message) if hit.template is None else hit.template,
         at=hit.span.started_at,
-        counted=kind.counted,
+        counted=kind.counted if hit.counted is None else hit.counted,
         confidence=sure,
         shown_at=hit.shown_at,
     )

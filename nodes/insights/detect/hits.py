@@ -31,6 +31,8 @@ class Hit:
     """Where it became visible, when that is another span."""
     confidence: float | None = None
     """None: the taxonomy's."""
+    counted: bool | None = None
+    """None: the taxonomy's. False where another symptom tells of the same failure already."""
 
 
 Detector = Callable[[View, Sequence[Symptom]], Iterator[Hit]]
