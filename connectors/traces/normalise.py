@@ -300,6 +300,8 @@ def _status(raw: RawSpan) -> tuple[SpanStatus, SpanError | None]:
             break
     failed = raw.status == "error" or a.get("langfuse.observation.level") == "ERROR"
     failed = failed or a.get("tool.status") == "error"
+    # OpenTelemetry: `error.type` is there only where the operation ended with an error.
+    failed = failed or (raw.status == "unset" and bool(as_text(a.get("error.type"))))
     if error is None and failed:
         message = raw.status_message or as_text(first(a, _SAID_OF_ERROR))
         error = _from_message(message, as_text(a.get("error.type")))

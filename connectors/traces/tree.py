@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from connectors.traces.evaluations import evaluations
 from connectors.traces.halves import mark_times, one_each
 from connectors.traces.messages import Texts
 from connectors.traces.normalise import EPOCH, to_span, when
@@ -111,7 +112,7 @@ def build_trace(recorded: Iterable[RawSpan | RawNote], cap: int) -> Built:
         name=_some(said, _NAME),
         version=_some(said, _VERSION),
         tags=_tags(attributes),
-        scores=_scores(notes),
+        scores=_scores(notes, newest.values()),
         resource={k: v for k, v in resource.items() if isinstance(v, str | int | float | bool)},
     )
     halves = marks.get("late_halves", 0)
@@ -151,9 +152,10 @@ def _tags(attributes: Iterable[Mapping[str, Json]]) -> tuple[str, ...]:
     return tuple(found)[:MAX_TAGS]
 
 
-def _scores(notes: Iterable[RawNote]) -> tuple[Score, ...]:
+def _scores(notes: Iterable[RawNote], spans: Iterable[RawSpan]) -> tuple[Score, ...]:
     """Every score once, in an order that does not depend on how the records came."""
     scores = {score: None for note in notes for score in note.scores}
+    scores |= {score: None for raw in spans if raw.events for score in evaluations(raw)}
     return tuple(sorted(scores, key=lambda s: (s.name, s.span_id or "", str(s.at), repr(s))))
 
 

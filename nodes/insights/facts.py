@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import comb
@@ -52,6 +52,24 @@ class Facts:
     def passing_callers(self) -> list[Sketch]:
         """Passing traces that called the tool."""
         return [s for s in self.passing if any(_is(c, self.place) for c in s.calls)]
+
+    @cached_property
+    def seen(self) -> list[Mapping[str, Json]]:
+        """What the symptoms of this group tell besides their words, one a failing trace."""
+        key = ":".join(part for part in (self.kind, self.place, self.code) if part)
+        return [s.facts[key] for s in self.failing if key in s.facts]
+
+    def number(self, name: str) -> int | None:
+        """The middle value of a fact over the failing traces; None where none tells it."""
+        found = (one.get(name) for one in self.seen)
+        values = sorted(v for v in found if isinstance(v, int) and not isinstance(v, bool))
+        return values[len(values) // 2] if values else None
+
+    def word(self, name: str) -> str | None:
+        """The fact that most failing traces tell, where it is short and plain."""
+        found = (one.get(name) for one in self.seen)
+        values = [v for v in found if isinstance(v, str) and SAFE_VALUE.match(v)]
+        return _most_common(values) if values else None
 
     @property
     def notes(self) -> str:
@@ -116,27 +134,35 @@ def argument_contrast(facts: Facts) -> ArgumentContrast | None:
     best: ArgumentContrast | None = None
     names = sorted({name for call in facts.good for name in call.arguments or ()})
     for name in names:
-        good = _values(facts.good, name)
-        bad = _values(facts.bad, name)
-        if len(good) < MIN_GOOD or not bad:
+        good, bad = _values(facts.good, name), _values(facts.bad, name)
+        found = _shape_contrast(name, good, bad, squeezed) or _shape_contrast(name, good, bad, str)
+        if found is None:
             continue
-        usual, held = Counter(squeezed(shape_of(v)) for v in good).most_common(1)[0]
-        odd = [v for v in bad if squeezed(shape_of(v)) != usual]
-        if held < MOSTLY * len(good) or len(odd) < MOSTLY * len(bad) or len(usual) > _SHAPE_LIMIT:
-            continue
-        fitting = [v for v in good if squeezed(shape_of(v)) == usual]
-        shape = _most_common(shape_of(v) for v in fitting)
-        found = ArgumentContrast(
-            argument=name,
-            shape=shape,
-            good_example=_example(v for v in fitting if shape_of(v) == shape),
-            bad_example=_example(odd),
-            good=len(good),
-            bad=len(odd),
-        )
         if best is None or (found.bad, found.good) > (best.bad, best.good):
             best = found
     return best
+
+
+def _shape_contrast(
+    name: str, good: Sequence[str], bad: Sequence[str], form: Callable[[str], str]
+) -> ArgumentContrast | None:
+    """Values of one argument by the form of their shapes: squeezed, or in full (`99`, `9999`)."""
+    if len(good) < MIN_GOOD or not bad:
+        return None
+    usual, held = Counter(form(shape_of(v)) for v in good).most_common(1)[0]
+    odd = [v for v in bad if form(shape_of(v)) != usual]
+    if held < MOSTLY * len(good) or len(odd) < MOSTLY * len(bad) or len(usual) > _SHAPE_LIMIT:
+        return None
+    fitting = [v for v in good if form(shape_of(v)) == usual]
+    shape = _most_common(shape_of(v) for v in fitting)
+    return ArgumentContrast(
+        argument=name,
+        shape=shape,
+        good_example=_example(v for v in fitting if shape_of(v) == shape),
+        bad_example=_example(odd),
+        good=len(good),
+        bad=len(odd),
+    )
 
 
 def name_contrast(facts: Facts) -> NameContrast | None:

@@ -1,36 +1,49 @@
 """All detectors over one trace: one failure gives one symptom, at the culprit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from configs.settings import ScoreRule
 from configs.taxonomy import taxonomy
 from contracts.findings import Evidence, Symptom
+from contracts.json_types import Json
 from contracts.traces import Span, SpanId, Trace
 from nodes.insights.detect import (
+    auth,
+    context_overflow,
     exception,
+    invented_tool,
     malformed_output,
     rate_limit,
     tool_error,
     tool_timeout,
     unfinished,
 )
-from nodes.insights.detect.answers import parsed
+from nodes.insights.detect.beside import Beside
 from nodes.insights.detect.code_steps import code_culprit
+from nodes.insights.detect.contracts import ALL, Contracts
 from nodes.insights.detect.empty_answer import KIND as EMPTY_ANSWER
 from nodes.insights.detect.empty_answer import empty_answer
 from nodes.insights.detect.faults import Fault, Scans, fault_of, make_fault
 from nodes.insights.detect.hits import Hit
+from nodes.insights.detect.low_score import low_scores
+from nodes.insights.detect.nesting import Marked, Nesting
 from nodes.insights.detect.observed import observed_faults
+from nodes.insights.detect.recovery import Recovery
 from nodes.insights.detect.registry import SILENT
 from nodes.insights.detect.repeated_call import KIND as REPEATED_CALL
-from nodes.insights.detect.repeated_call import Loop, loops
+from nodes.insights.detect.repeated_call import Loop, loop_facts, loops
+from nodes.insights.detect.runs import runs_of
 from nodes.insights.detect.view import View, view_of
 from nodes.insights.signature import clean, make_signature, template_of
 
 QUOTE_CHARS = 200
 
 ERROR_FAMILY: tuple[tuple[str, Callable[[Fault], bool]], ...] = (
+    (context_overflow.KIND, context_overflow.claims),
     (rate_limit.KIND, rate_limit.claims),
+    (invented_tool.KIND, invented_tool.claims),
+    (auth.KIND, auth.claims),
     (tool_timeout.KIND, tool_timeout.claims),
     (malformed_output.KIND, malformed_output.claims),
     (tool_error.KIND, tool_error.claims),
@@ -57,20 +70,32 @@ def detect_trace(trace: Trace) -> tuple[Symptom, ...]:
     return detect(trace, Scans()).symptoms
 
 
-def detect(trace: Trace, scans: Scans) -> Detected:
-    """Like `detect_trace`, with what was worked out on the way, and a memory of scanned texts."""
-    view = view_of(trace)
+def detect(
+    trace: Trace, scans: Scans, contracts: Contracts = ALL, *, scores: Sequence[ScoreRule] = ()
+) -> Detected:
+    """Like `detect_trace`, with what was worked out on the way, and a memory of scanned texts.
+
+    `contracts` are the frameworks' conventions that are recognised; less than all is for measuring.
+    `scores` say which recorded scores are failures; none: scores are not looked at.
+    """
+    view = view_of(trace, contracts)
     faults = _own_faults(view, scans)
     limits = [fault for fault in faults if unfinished.is_step_limit(fault)]
     errors = [fault for fault in faults if not unfinished.is_step_limit(fault)]
     loops_found = list(loops(view, {fault.span.id for fault in errors}))
+    view.runs.extend(runs_of(view))
     errors += malformed_output.model_faults(view)
     errors += observed_faults(view, scans)
-    symptoms = [_error_symptom(view, fault) for fault in errors]
+    recovery, beside = Recovery(view), Beside(view)
+    symptoms = [_error_symptom(view, recovery, beside, fault) for fault in errors]
     symptoms += [_loop_symptom(view, loop, limits) for loop in loops_found]
     symptoms += _ends(view, limits, looped=bool(loops_found))
     for look in SILENT:
         symptoms += [_hit_symptom(view, hit) for hit in look(view, tuple(symptoms))]
+    symptoms += [
+        replace(_hit_symptom(view, judged.hit), severity=judged.severity)
+        for judged in low_scores(view, scores)
+    ]
     order = {span.id: index for index, span in enumerate(trace.spans)}
     unique = {(s.span_id, s.signature): s for s in reversed(symptoms)}
     found = sorted(unique.values(), key=lambda s: (order[s.span_id], s.signature))
@@ -86,17 +111,20 @@ def _own_faults(view: View, scans: Scans) -> list[Fault]:
             faults[span.id] = fault
             if fault.explicit or fault.on_tool:
                 view.failed.add(span.id)
-    own = [fault for fault in faults.values() if not _passed_on(view, fault, faults)]
+    own = list(faults.values())
+    if any(view.children.get(one) for one in faults):
+        nesting = Nesting(view)
+        marked = nesting.among(faults)
+        own = [fault for fault in own if not _passed_on(nesting, marked, fault, faults)]
     return [code_culprit(view, fault) for fault in own]
 
 
-def _passed_on(view: View, fault: Fault, faults: Mapping[SpanId, Fault]) -> bool:
-    if not view.children.get(fault.span.id):
-        return False
-    below = view.under(fault.span)
-    for span in below:
-        deeper = faults.get(span.id)
-        if deeper is not None and (_same(fault, deeper) or _ends_with(view, below, span)):
+def _passed_on(
+    nesting: Nesting, marked: Marked, fault: Fault, faults: Mapping[SpanId, Fault]
+) -> bool:
+    for span in marked.under(fault.span):
+        deeper = faults[span.id]
+        if _same(fault, deeper) or _ends_with(nesting, fault.span, span):
             return not unfinished.is_step_limit(fault) or unfinished.is_step_limit(deeper)
     return False
 
@@ -110,67 +138,17 @@ def _same(outer: Fault, inner: Fault) -> bool:
     return not outer.message.strip() or (outer.type is not None and outer.type == inner.type)
 
 
-def _ends_with(view: View, below: list[Span], failed: Span) -> bool:
+def _ends_with(nesting: Nesting, outer: Span, failed: Span) -> bool:
     """Whether nothing began after the failed step had ended: its failure went up."""
-    if failed.ended_at is None:
-        return True
-    inside = {span.id for span in view.under(failed)}
-    return all(
-        span.started_at < failed.ended_at or span.id in inside or span.id == failed.id
-        for span in below
-    )
+    return failed.ended_at is None or not nesting.began_after(outer, failed, failed.ended_at)
 
 
-def _error_symptom(view: View, fault: Fault) -> Symptom:
+def _error_symptom(view: View, recovery: Recovery, beside: Beside, fault: Fault) -> Symptom:
     kind = next(name for name, claims in ERROR_FAMILY if claims(fault))
-    recovered = _recovered(view, fault)
+    recovered = recovery.recovered(fault)
+    fault = beside.added(kind, fault)
     symptom = _symptom(view, fault, kind, fault.code)
     return replace(symptom, recovered=recovered, severity="low") if recovered else symptom
-
-
-def _recovered(view: View, fault: Fault) -> bool:
-    """Whether the same step worked later: the tool was called again, or the place ran again."""
-    span = fault.span
-    if fault.on_tool and span.kind == "tool":
-        later = [
-            call.span
-            for call in view.calls.values()
-            if call.tool == fault.place and call.span.started_at > span.started_at
-        ]
-        return any(one.id not in view.failed and one.output is not None for one in later)
-    if fault.on_tool:
-        return any(
-            call.tool == fault.place
-            and call.span.started_at > span.started_at
-            and call.span.id not in view.failed
-            for call in view.calls.values()
-        )
-    if fault.broken:
-        return _parsed_later(view, fault)
-    if span.kind not in ("llm", "chain"):
-        return False
-    culprits = view.failed
-    place = view.place(span)
-    return any(
-        one.kind == span.kind
-        and one.started_at > span.started_at
-        and one.id not in culprits
-        and not one.virtual
-        and make_signature("", view.place(one), None) == make_signature("", place, None)
-        for one in view.trace.spans
-    )
-
-
-def _parsed_later(view: View, fault: Fault) -> bool:
-    """Whether the model was asked again at the same place and gave JSON."""
-    return any(
-        one.kind == "llm"
-        and one.started_at > fault.span.started_at
-        and view.place(one) == fault.place
-        and bool(one.messages_out)
-        and parsed(one.messages_out[-1].content) is not None
-        for one in view.trace.spans
-    )
 
 
 def _loop_symptom(view: View, loop: Loop, limits: list[Fault]) -> Symptom:
@@ -180,6 +158,7 @@ def _loop_symptom(view: View, loop: Loop, limits: list[Fault]) -> Symptom:
     if limits:
         message += f"; the run ended by: {limits[0].message}"
     fault = make_fault(view, last.span, message, "input", place=last.tool)
+    fault = replace(fault, facts=loop_facts(view, loop))
     return _symptom(view, fault, REPEATED_CALL, None, template="equal calls, equal answers")
 
 
@@ -211,7 +190,12 @@ def _hit_symptom(view: View, hit: Hit) -> Symptom:
         signature=make_signature(hit.kind, place, hit.code),
         severity=kind.severity,
         detector=hit.kind,
-        evidence=Evidence(field=hit.field, quote=clean(hit.message, QUOTE_CHARS), start=hit.start),
+        evidence=Evidence(
+            field=hit.field,
+            quote=clean(hit.message, QUOTE_CHARS),
+            start=hit.start,
+            facts=_cleaned(hit.facts),
+        ),
         template=template_of(hit.message) if hit.template is None else hit.template,
         at=hit.span.started_at,
         counted=kind.counted if hit.counted is None else hit.counted,
@@ -232,8 +216,16 @@ def _symptom(
         signature=make_signature(kind, fault.place, code),
         severity=taxonomy().severity(kind),
         detector=kind,
-        evidence=Evidence(field=fault.field, quote=quote, start=fault.start),
+        evidence=Evidence(
+            field=fault.field, quote=quote, start=fault.start, facts=_cleaned(fault.facts)
+        ),
         template=template_of(fault.message) if template is None else template,
         at=fault.span.started_at,
         confidence=taxonomy().confidence(kind),
+        shown_at=fault.shown_at,
     )
+
+
+def _cleaned(facts: Mapping[str, Json]) -> dict[str, Json]:
+    """Facts with their texts masked and cut like quotes."""
+    return {k: clean(v, QUOTE_CHARS) if isinstance(v, str) else v for k, v in facts.items()}

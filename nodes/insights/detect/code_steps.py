@@ -21,4 +21,5 @@ def code_culprit(view: View, fault: Fault) -> Fault:
     if len(writers) != 1 or writers[0].id in view.failed:
         return fault
     view.failed.add(writers[0].id)
-    return replace(fault, span=writers[0], field=f"error of {fault.span.id}")
+    shown = fault.span.id
+    return replace(fault, span=writers[0], field=f"error of {shown}", shown_at=shown)

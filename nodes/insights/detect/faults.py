@@ -4,16 +4,25 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 
 from contracts.json_types import Json
-from contracts.traces import Span
+from contracts.traces import Span, SpanId
 from nodes.insights.detect import shell, words
 from nodes.insights.detect.answers import Answer
+from nodes.insights.detect.login_words import says_auth
 from nodes.insights.detect.view import ToolCall, View
 
 _GENERIC = frozenset({"Exception", "Error", "ToolError", "ToolException", "BaseException"})
 _BROKEN_START = re.compile(r'\A\s*(?:\{\s*"|\[\s*[{"\[])')
 _MAX_MESSAGE = 4000
+_NOTE_KEYS = ("message", "detail", "reason", "text", "msg", "description", "error_description")
+_FAULT_CLASS = re.compile(
+    r"(?:\A|[_\s.-]|(?<=[a-z]))(?:fault|error|failure|exception|unauthori[sz]ed|forbidden)\Z",
+    re.IGNORECASE,
+)
+MAX_NOTE_KEYS = 6
+MAX_NOTE = 300  # characters of a tool's whole answer that may be a mere refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +44,10 @@ class Fault:
     """The output is broken JSON."""
     explicit: bool = True
     """The recorder or the framework marked the step as failed; else only its words say so."""
+    shown_at: SpanId | None = None
+    """Where it became visible, when that is another span."""
+    facts: Mapping[str, Json] = dataclass_field(default_factory=dict)
+    """What the diagnosis may use: `Evidence.facts`."""
 
     @property
     def code(self) -> str | None:
@@ -92,7 +105,7 @@ def make_fault(
     text = message[:_MAX_MESSAGE]
     named = words.inner_class(text) or (kind or "").rpartition(".")[2] or None
     if named is None or named in _GENERIC:
-        named = words.error_class(text) or named
+        named = words.error_class(text) or words.code_word(text) or named
     return Fault(
         span=span,
         place=view.place(span) if place is None else place,
@@ -130,7 +143,8 @@ def _silent(view: View, call: ToolCall, scans: Scans) -> Fault | None:
         return make_fault(view, call.span, answer.text, "output")
     said = error_in(answer.value)
     if said is not None:
-        return make_fault(view, call.span, said, "output", explicit=False)
+        named = _code_in(answer.value)
+        return make_fault(view, call.span, said, "output", explicit=False, kind=named)
     if broken_json(answer):
         return make_fault(view, call.span, answer.text, "output", explicit=False, broken=True)
     if answer.value is not None:
@@ -138,7 +152,9 @@ def _silent(view: View, call: ToolCall, scans: Scans) -> Fault | None:
     if shell.command_of(call.arguments) is not None:
         failed = shell.silently_failed(answer.text)
     else:
-        failed = scans.says_error(call.answer_key, answer.text)
+        failed = scans.says_error(call.answer_key, answer.text) or (
+            len(answer.text) <= MAX_NOTE and says_auth(answer.text)
+        )
     return make_fault(view, call.span, answer.text, "output", explicit=False) if failed else None
 
 
@@ -159,14 +175,48 @@ def error_in(value: Json) -> str | None:
         marked, said = True, None
     if isinstance(said, dict | list) and not said:
         said = None
+    named = named or _names_a_fault(value)
     if status is None and not (denied or marked or named) and said is None:
-        return None
+        return _refused_login(value)
     code = status if status is not None else _status(value.get("code"))
-    detail = said or next((x for x in _some(value, "message", "detail", "reason") if x), None)
+    words_of = _some(value, "message", "detail", "reason", "code", "error_code", "errorCode")
+    detail = said or next((x for x in words_of if x), None)
     text = _flat(detail)
     if code is not None and str(code) not in text:
         text = f"status {code} {text}"
     return text.strip() or "the answer says that it failed"
+
+
+def _code_in(value: Json) -> str | None:
+    """The bare name of the failure, such as `channel_not_found`, wherever the object has it."""
+    if not isinstance(value, dict):
+        return None
+    inner = value.get("error")
+    holders = [inner, value] if isinstance(inner, dict) else [value]
+    for holder in holders:
+        for word in _some(holder, "code", "error_code", "errorCode", "error", "reason", "type"):
+            if isinstance(word, str) and words.code_word(word) is not None:
+                return word.strip()
+    return None
+
+
+def _names_a_fault(value: Mapping[str, Json]) -> bool:
+    """A small object that is a message with the class of a failure, under whatever key."""
+    if len(value) > MAX_NOTE_KEYS or not any(isinstance(value.get(k), str) for k in _NOTE_KEYS):
+        return False
+    classes = _some(value, "category", "type", "code", "kind", "class", "errorType", "error_type",
+                    "errorCode", "error_code", "name")  # fmt: skip
+    return any(isinstance(c, str) and _FAULT_CLASS.search(c[:80]) is not None for c in classes)
+
+
+def _refused_login(value: Mapping[str, Json]) -> str | None:
+    """The message of a small object that holds nothing else and tells of a refused login."""
+    if len(value) > MAX_NOTE_KEYS:
+        return None
+    if any(isinstance(item, list | dict) and item for item in value.values()):
+        return None
+    notes = [note for note in _some(value, *_NOTE_KEYS) if isinstance(note, str)]
+    return next((note for note in notes if len(note) <= MAX_NOTE and says_auth(note)), None)
 
 
 def broken_json(answer: Answer) -> bool:

@@ -1,9 +1,11 @@
 """What a detector of silent failures yields: one fact at one span, with the words that show it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 
 from contracts.findings import Symptom
+from contracts.json_types import Json
 from contracts.traces import Span, SpanId
 from nodes.insights.detect.view import View
 
@@ -33,6 +35,8 @@ class Hit:
     """None: the taxonomy's."""
     counted: bool | None = None
     """None: the taxonomy's. False where another symptom tells of the same failure already."""
+    facts: Mapping[str, Json] = dataclass_field(default_factory=dict)
+    """What the diagnosis may use: `Evidence.facts`. Texts are cleaned when the symptom is made."""
 
 
 Detector = Callable[[View, Sequence[Symptom]], Iterator[Hit]]

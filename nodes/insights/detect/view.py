@@ -3,10 +3,15 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from contracts.json_types import Json, canonical_json, sha256_hex
 from contracts.traces import Span, SpanId, Trace
 from nodes.insights.detect.answers import Answer, answer_of, own_arguments, parsed
+from nodes.insights.detect.contracts import ALL, Contracts
+
+if TYPE_CHECKING:
+    from nodes.insights.detect.runs import Run
 
 OPEN_CALLS = 200  # requested calls that still wait for their tool's span
 
@@ -37,6 +42,10 @@ class View:
     """Calls of tools by span, in the order of the trace."""
     failed: set[SpanId] = field(default_factory=set)
     """Spans that carry a failure, own or passed on; filled by the error detectors."""
+    contracts: Contracts = ALL
+    """Conventions of frameworks that are recognised."""
+    runs: "list[Run]" = field(default_factory=list)
+    """The agents' runs turn by turn; filled before the detectors of silent failures look."""
 
     def under(self, span: Span) -> list[Span]:
         """All descendants, parents first."""
@@ -61,7 +70,7 @@ class View:
         return span.name or span.kind
 
 
-def view_of(trace: Trace) -> View:
+def view_of(trace: Trace, contracts: Contracts = ALL) -> View:
     """Work out what the detectors need, once a trace."""
     children: dict[SpanId, list[Span]] = {}
     for span in trace.spans:
@@ -72,6 +81,7 @@ def view_of(trace: Trace) -> View:
         children=children,
         by_id={span.id: span for span in trace.spans},
         calls=_calls(trace),
+        contracts=contracts,
     )
 
 

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 HEAD = 600
 """Characters of a silent answer that are read: an error says so at its beginning."""
+MAX_CODE_WORD = 40
 
 _STATUS_WORDS = (
     r"(?:Bad Request|Unauthorized|Payment Required|Forbidden|Not Found|Method Not|Request Time|"
@@ -53,6 +54,7 @@ _MALFORMED = (
     "expecting property name", "unterminated string", "could not parse", "unparseable",
     "unexpected end of json", "parsing failed", "code parsing", "output parser", "outputparser",
 )  # fmt: skip
+_CODE_WORD = re.compile(r"\A[A-Za-z]+(?:[_-][A-Za-z]+){1,7}\Z|\A[A-Z][a-z]+(?:[A-Z][a-z]+)+\Z")
 _STEP_LIMIT = re.compile(
     r"\b(?:recursion|step|iteration|turn)s? limit\b|\bmax(?:imum)?[ _](?:number of )?"
     r"(?:steps|iterations|turns|recursion)\b|\breached max\b",
@@ -116,3 +118,9 @@ def says_malformed(text: str) -> bool:
 def says_step_limit(text: str) -> bool:
     """Whether the text speaks of a limit on steps, turns or recursion."""
     return _STEP_LIMIT.search(text[:2000]) is not None
+
+
+def code_word(text: str) -> str | None:
+    """The text as the name of a failure, where it is a bare one such as `channel_not_found`."""
+    word = text.strip()
+    return word if len(word) <= MAX_CODE_WORD and _CODE_WORD.match(word) else None

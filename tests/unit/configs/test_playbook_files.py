@@ -18,8 +18,19 @@ edit:
 
 def test_the_packaged_playbooks_are_read() -> None:
     assert [book.id for book in load_playbooks()] == [
-        "argument-format", "prerequisite-step", "tool-silence-retry", "tool-timeout-retry",
-    ]  # fmt: skip
+        "answer-in-order",
+        "argument-format",
+        "ask-before-changing",
+        "hand-over-once",
+        "prerequisite-step",
+        "rate-limit-patience",
+        "report-failure",
+        "same-answer-stop",
+        "say-what-was-done",
+        "small-answers",
+        "tool-silence-retry",
+        "tool-timeout-retry",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def test_an_error_that_only_the_next_call_shows_is_found_at_the_asking_call() ->
         llm__input_messages__2__message__tool_call_id="c1",
         llm__input_messages__2__message__content="Error: nope is not a valid tool",
     )  # fmt: skip
-    assert found(root(), asked, later) == [("tool_error:nope", "1")]
+    assert found(root(), asked, later) == [("invented_tool:nope", "1")]
 
 
 def test_a_person_who_begins_with_error_is_no_failure() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from connectors.traces import files
+from connectors.traces import passes
 from connectors.traces.chunks import Chunk, TraceFile
 from connectors.traces.files import FilesSource, read_spans
 from connectors.traces.reading import Reading
@@ -23,13 +23,13 @@ class CountedPasses:
 
     def __init__(self) -> None:
         self.count = 0
-        self._real = files._chunks
+        self._real = passes._chunks
 
     def __call__(
-        self, what: Iterable[TraceFile], note: Reading
+        self, what: Iterable[TraceFile], note: Reading, *, tells: bool
     ) -> Iterator[tuple[TraceFile, Chunk]]:
         self.count += 1
-        return self._real(what, note)
+        return self._real(what, note, tells=tells)
 
 
 def test_hex_and_base64_parts_of_one_run_are_one_trace() -> None:
@@ -315,7 +315,7 @@ async def test_more_waiting_spans_than_memory_allows_take_more_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes = CountedPasses()
-    monkeypatch.setattr(files, "_chunks", passes)
+    monkeypatch.setattr("connectors.traces.passes._chunks", passes)
     path = tmp_path / "t.jsonl"
     roots = [line([root("x" * 2000, trace=n)]) for n in range(12)]
     tools = [line([tool(1, "a", {}, "x", trace=n)]) for n in range(12)]
