@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from datetime import datetime
 from typing import Literal, NewType
 
@@ -14,7 +15,8 @@ Signature = NewType("Signature", str)
 
 Severity = Literal["low", "medium", "high", "critical"]
 Change = Literal["new", "risen", "same", "fallen", "unknown"]
-"""Against the baseline window. "unknown": there was no baseline to compare with."""
+"""Against the baseline window. "unknown": there was none to compare with, or so few failed that no
+change could have shown; "same" is only said where one would have been seen."""
 
 Remedy = Literal[
     "instructions", "skill", "tool", "retrieval", "model", "infrastructure", "data", "none"
@@ -31,6 +33,8 @@ class Evidence:
     field: str
     quote: str
     start: int
+    facts: Mapping[str, Json] = dataclass_field(default_factory=dict)
+    """Sizes, gaps, numbers of lines and cleaned quotes that a diagnosis may use, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +158,8 @@ class Finding:
     merged: tuple[Merge, ...] = ()
     symptoms_kept: int = 0
     """Symptoms counted in its units; one unit may have several."""
+    templates: tuple[str, ...] = ()
+    """Its message templates, the leading one first: later analyses know it again by that one."""
 
     @property
     def remedy(self) -> Remedy:

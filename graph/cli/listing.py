@@ -19,6 +19,9 @@ from nodes.insights.report import analysis_json
 from nodes.showing import newest_card
 
 SKIPPED_SHOWN = 10
+CONTRASTS_SHOWN = 3
+TEMPLATE_SHOWN = 100
+MERGES_SHOWN = 3
 
 
 def analysis_lines(analysis: Analysis) -> Iterator[str]:
@@ -31,6 +34,19 @@ def analysis_lines(analysis: Analysis) -> Iterator[str]:
         yield f"nothing kept failing in the {analysis.units_total} {analysis.unit}s{so_far}"
     for finding in analysis.findings:
         yield from finding_lines(finding, analysis.unit)
+    yield from _left_out_lines(analysis)
+
+
+def _left_out_lines(analysis: Analysis) -> Iterator[str]:
+    """What the counts leave out, where they do."""
+    if analysis.one_in > 1:
+        yield f"counted in one of {analysis.one_in} {analysis.unit}s, drawn by hash"
+    rest = analysis.rest
+    if rest is not None:
+        yield (
+            f"{rest.signatures} rare signatures in {rest.units} {analysis.unit}s are put together "
+            "as various"
+        )
 
 
 def analysis_document(analysis: Analysis) -> dict[str, Json]:
@@ -61,7 +77,7 @@ def _read_lines(how: str, read: ReadReport) -> Iterator[str]:
 
 
 def finding_lines(finding: Finding, unit: str) -> Iterator[str]:
-    """A finding in three lines."""
+    """A finding in four lines, and one for each thing that sets its failing units apart."""
     low, middle, high = finding.rate
     yield f"{finding.id}  {one_line(finding.title)}"
     yield (
@@ -72,6 +88,13 @@ def finding_lines(finding: Finding, unit: str) -> Iterator[str]:
     state = "actionable" if finding.actionable else f"left alone: {finding.why_not}"
     first = f", such as trace {finding.exemplars[0][0]}" if finding.exemplars else ""
     yield f"  {finding.signature}: {state}{first}"
+    if finding.templates:
+        yield f"  says: {one_line(finding.templates[0])[:TEMPLATE_SHOWN]}"
+    for contrast in finding.contrasts[:CONTRASTS_SHOWN]:
+        yield f"  {one_line(contrast.sentence)}"
+    for merge in finding.merged[:MERGES_SHOWN]:
+        by = "by likeness" if merge.by == "similar" else f"by {one_line(merge.by)}"
+        yield f"  with {merge.units} of {merge.signature}, merged {by}"
 
 
 def ran_lines(ran: Ran) -> Iterator[str]:
@@ -123,9 +146,12 @@ def status_json(ws: Workspace) -> dict[str, Json]:
         for r in ws.ledger.effects.releases()
     ]
     handoffs: list[Json] = [
-        {"finding": t["finding"], "where": t["where"], "title": t["title"], "state": t["state"]}
-        for t in ws.ledger.knowledge.handoffs()
-    ]
+        {
+            "finding": t.finding, "where": t.body["where"], "title": t.body["title"],
+            "state": t.state,
+        }
+        for t in ws.ledger.handoffs.listed()
+    ]  # fmt: skip
     return {
         "schema": "tracemend.status/1", "project": ws.project, "findings": findings,
         "proposals": proposals, "releases": releases, "handoffs": handoffs,
@@ -197,5 +223,7 @@ def status_lines(ws: Workspace) -> Iterator[str]:
     for circuit in ws.ledger.circuits.paused(ws.ledger.db.clock()):
         why = one_line(circuit.problem or "it failed")
         yield f"paused    {circuit.backend} until {(circuit.open_until or '')[:19]}Z: {why}"
-    for ticket in ws.ledger.knowledge.handoffs():
-        yield f"hand-off  {ticket['finding']}  {ticket['where']}: {one_line(str(ticket['title']))}"
+    for ticket in ws.ledger.handoffs.listed():
+        where, title = ticket.body["where"], one_line(str(ticket.body["title"]))
+        closed = "  (closed)" if ticket.state == "closed" else ""
+        yield f"hand-off  {ticket.finding}  {where}: {title}{closed}"

@@ -1,33 +1,28 @@
 """From a source of traces to ranked findings: a streaming map-reduce in bounded memory."""
 
-from collections.abc import Callable, Mapping
+from asyncio import to_thread
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import monotonic
 from typing import Literal
 
-from configs.taxonomy import taxonomy
+from configs.settings import ScoreRule
 from contracts.errors import SourceError
-from contracts.findings import Finding, FindingId, Signature, Symptom
-from contracts.json_types import content_id
+from contracts.findings import Finding, FindingId, Symptom
 from contracts.protocols import TraceSource
 from contracts.traces import ReadReport, ReadStatus, Skipped, TraceQuery, add_reports
-from nodes.insights.compare import (
-    Compared,
-    Counted,
-    compare,
-    rate_interval,
-    score,
-    why_not_actionable,
-)
+from nodes.insights.choices import NONE, Choices
 from nodes.insights.detect.all import detect
 from nodes.insights.detect.faults import Scans
-from nodes.insights.diagnose import diagnose
-from nodes.insights.facts import Facts
-from nodes.insights.saved import ReadLog, Saved, fill_tally, tally_json
-from nodes.insights.signature import split_templates
-from nodes.insights.sketch import Evidence
-from nodes.insights.tally import VARIOUS, Group, Tally
+from nodes.insights.findings import Terms, found, parts_of
+from nodes.insights.grouping import Grouping, Rest, grouped
+from nodes.insights.parallel import Shared, jobs_for, tally_shares, usable_cores
+from nodes.insights.saved import ReadLog, Saved, fill_tally, readable, tally_json
+from nodes.insights.sketch import Evidence, Sketch
+from nodes.insights.tally import Config, Tally
+
+__all__ = ["Analysis", "Window", "analyze", "parts_of"]
 
 CHRONIC_FLOOR = 0.02
 ALPHA = 0.05
@@ -60,6 +55,12 @@ class Analysis:
     findings: tuple[Finding, ...]
     """Worst first."""
     evidence: Mapping[FindingId, Evidence]
+    passing: tuple[Sketch, ...] = ()
+    """A sample of traces in which nothing failed, lowest rank first."""
+    one_in: int = 1
+    """Of how many units of the window one is counted, drawn by hash; 1: all are."""
+    rest: Rest | None = None
+    """Signatures too many to tell apart, put together; None: there are none."""
 
     @property
     def status(self) -> ReadStatus:
@@ -81,6 +82,10 @@ async def analyze(
     max_symptoms_kept: int = MAX_SYMPTOMS,
     log: ReadLog | None = None,
     seen: Callable[[ReadReport, int], None] | None = None,
+    known: Iterable[Finding] = (),
+    choices: Choices = NONE,
+    scores: Sequence[ScoreRule] = (),
+    jobs: int | None = 1,
 ) -> Analysis:
     """Read a window, and a baseline if there is one, and say what keeps failing.
 
@@ -95,58 +100,129 @@ async def analyze(
     `seen` is told the report and the number of units of the window before the baseline is read; it
     may raise, when the window is not worth an analysis yet.
 
+    `known` are findings of earlier analyses: they keep their signatures, whatever the counts, and
+    are not new again. `choices` are what people said: merged, kept apart, renamed.
+    `scores` say which recorded scores and feedback are failures.
+
+    `jobs` is how many processes read, where the source can be shared among them and there is no
+    `log`; None: as many as there are cores, for large input. The result is the same.
+
     Raises:
         UsageError: nothing there can be read at all.
         SourceError: the source is unreachable.
     """
-    now = Tally(max_symptoms=max_symptoms_kept)
-    read = await _tally(source, window, now, log, "window")
+    how = _How(log, 1 if log is not None else jobs, tuple(scores))
+    full = Config(max_symptoms=max_symptoms_kept)
+    now, read = await _counted(source, window, full, "window", how)
     if seen is not None:
         seen(read, len(now.units))
     before: Tally | None = None
     baseline_read: ReadReport | None = None
     if baseline is not None:
-        before = Tally(samples=False)
+        plain = Config(samples=False)
         try:
-            baseline_read = await _tally(baseline[0], baseline[1], before, log, "baseline")
+            before, baseline_read = await _counted(*baseline, plain, "baseline", how)
         except SourceError as error:
             if log is not None:
                 raise
-            before = Tally(samples=False)
+            before = Tally.of(plain)
             baseline_read = _unread(baseline[0].name, error)
-    groups, marks = _grouped(now, before)
-    findings, evidence = _findings(
-        groups, now, before, project, chronic_floor=chronic_floor, alpha=alpha, keep=max_exemplars
-    )
+    return _analysis(
+        now, before, (window, read), (baseline[1], baseline_read) if baseline else None,
+        _Asked(project, chronic_floor, alpha, max_exemplars, tuple(known), choices),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What an analysis is asked for, beside the windows."""
+
+    project: str
+    chronic_floor: float
+    alpha: float
+    exemplars: int
+    known: tuple[Finding, ...]
+    choices: Choices
+
+
+def _analysis(
+    now: Tally,
+    before: Tally | None,
+    window: tuple[TraceQuery, ReadReport],
+    baseline: tuple[TraceQuery, ReadReport | None] | None,
+    asked: _Asked,
+) -> Analysis:
+    """What the counts say. Pure."""
+    grouping = grouped(now, before, known=asked.known, choices=asked.choices)
+    unit: Literal["session", "trace"] = "session" if now.sessions * 2 > now.traces else "trace"
+    terms = Terms(
+        project=asked.project, chronic_floor=asked.chronic_floor, alpha=asked.alpha,
+        exemplars=asked.exemplars, unit=unit, known={f.signature: f for f in asked.known},
+        choices=asked.choices,
+    )  # fmt: skip
+    findings, evidence = found(grouping, now, before, terms)
     return Analysis(
-        project=project,
-        read=read,
-        baseline_read=baseline_read,
-        window=_window(window, now),
-        baseline=_window(baseline[1], before) if baseline and before else None,
-        unit="session" if now.sessions * 2 > now.traces else "trace",
+        project=asked.project,
+        read=window[1],
+        baseline_read=baseline[1] if baseline else None,
+        window=_window(window[0], now),
+        baseline=_window(baseline[0], before) if baseline and before else None,
+        unit=unit,
         units_total=len(now.units),
-        symptoms=tuple(_marked(symptom, marks) for symptom in now.symptoms()),
+        symptoms=tuple(_named(symptom, grouping) for symptom in now.symptoms()),
         findings=findings,
         evidence=evidence,
+        passing=tuple(now.passing.items()),
+        one_in=now.one_in(),
+        rest=grouping.rest,
     )
+
+
+def _named(symptom: Symptom, grouping: Grouping) -> Symptom:
+    """The symptom under the signature of its finding."""
+    name = grouping.name(symptom.signature, symptom.template)
+    return symptom if name == symptom.signature else replace(symptom, signature=name)
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How windows are read and counted."""
+
+    log: ReadLog | None
+    jobs: int | None
+    scores: tuple[ScoreRule, ...]
+
+
+async def _counted(
+    source: TraceSource, query: TraceQuery, config: Config, part: str, how: _How
+) -> tuple[Tally, ReadReport]:
+    """What a window counts, and what was read, by one process or several."""
+    if isinstance(source, Shared):
+        jobs = await to_thread(jobs_for, source, how.jobs, usable_cores())
+        if jobs > 1:
+            shared = await tally_shares(source, query, config, jobs, how.scores)
+            if shared is not None:
+                return shared
+    tally = Tally.of(config)
+    return tally, await _tally(source, query, tally, part, how)
 
 
 async def _tally(
-    source: TraceSource, query: TraceQuery, tally: Tally, log: ReadLog | None, part: str
+    source: TraceSource, query: TraceQuery, tally: Tally, part: str, how: _How
 ) -> ReadReport:
+    log = how.log
     scans = Scans()
     report = ReadReport(source=source.name, format="none")
     earlier: ReadReport | None = None
     kept = await log.load(part) if log else None
-    if kept is not None:
+    if kept is not None and readable(kept.tally):
         fill_tally(tally, kept.tally)
         query = replace(query, cursor=kept.cursor)
         report = earlier = kept.read
     saved_at = monotonic()
     async for batch in source.window(query):
         for trace in batch.traces:
-            tally.add(detect(trace, scans))
+            tally.add(detect(trace, scans, scores=how.scores))
         report = batch.read if earlier is None else add_reports(earlier, batch.read)
         if log is not None and batch.cursor is not None and monotonic() - saved_at >= SAVE_EVERY_S:
             await log.save(part, Saved(cursor=batch.cursor, read=report, tally=tally_json(tally)))
@@ -157,133 +233,6 @@ async def _tally(
 def _unread(name: str, error: SourceError) -> ReadReport:
     skipped = (Skipped(path=name, why=str(error)),)
     return ReadReport(source=name, format="none", status="partial", skipped=skipped)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """One signature in the window and in the baseline."""
-
-    now: Group
-    before: Group
-
-
-def _grouped(
-    now: Tally, before: Tally | None
-) -> tuple[dict[Signature, _Pair], dict[str, dict[str, str]]]:
-    """Groups by final signature, and the mark of each template by key.
-
-    Both windows together decide which templates belong together, so that they are split alike.
-    """
-    current = dict(now.groups())
-    earlier = dict(before.groups()) if before else {}
-    pairs: dict[Signature, _Pair] = {}
-    marks: dict[str, dict[str, str]] = {}
-    for key in {**current, **earlier}:
-        sides = (current.get(key, {}), earlier.get(key, {}))
-        counts: dict[str, int] = {}
-        for side in sides:
-            for template, group in side.items():
-                counts[template] = counts.get(template, 0) + len(group.units)
-        marks[key] = split_templates({t: c for t, c in counts.items() if t})
-        for at, side in enumerate(sides):
-            for template, group in side.items():
-                name = Signature(key + marks[key].get(template, ""))
-                pair = pairs.setdefault(name, _Pair(Group(), Group()))
-                (pair.now, pair.before)[at].add(group)
-    return pairs, marks
-
-
-def _findings(
-    groups: Mapping[Signature, _Pair],
-    now: Tally,
-    before: Tally | None,
-    project: str,
-    *,
-    chronic_floor: float,
-    alpha: float,
-    keep: int,
-) -> tuple[tuple[Finding, ...], dict[FindingId, Evidence]]:
-    names = sorted(name for name, pair in groups.items() if pair.now.units)
-    counts = [
-        Counted(
-            units=len(groups[name].now.units),
-            total=len(now.units),
-            baseline_units=len(groups[name].before.units) if before else None,
-            baseline_total=len(before.units) if before else None,
-        )
-        for name in names
-    ]
-    findings = []
-    evidence = {}
-    passing = tuple(now.passing.items())
-    for name, count, compared in zip(names, counts, compare(counts, alpha), strict=True):
-        group = groups[name].now
-        seen = Evidence(failing=tuple(group.sketches.items()), passing=passing)
-        finding = _finding(name, count, compared, group, seen, project, chronic_floor, keep)
-        findings.append(finding)
-        evidence[finding.id] = seen
-    findings.sort(key=lambda f: (-f.score, f.signature))
-    return tuple(findings), evidence
-
-
-def _finding(  # noqa: PLR0917  # one call, one place; the parts of one record
-    name: Signature,
-    count: Counted,
-    compared: Compared,
-    group: Group,
-    seen: Evidence,
-    project: str,
-    chronic_floor: float,
-    keep: int,
-) -> Finding:
-    kind, place, code = parts_of(name)
-    severity = taxonomy().severity(kind)
-    rate = rate_interval(count.units, count.total)
-    why_not = why_not_actionable(count, compared, severity, chronic_floor)
-    if place == VARIOUS:
-        why_not = "too many different places to tell apart"
-    return Finding(
-        id=FindingId(content_id("f-", project, name)),
-        kind=kind,
-        signature=name,
-        title=taxonomy().title(kind, place, code),
-        units=count.units,
-        units_total=count.total,
-        rate=rate,
-        baseline_units=count.baseline_units,
-        baseline_total=count.baseline_total,
-        change=compared.change,
-        p_holm=compared.p_holm,
-        severity=severity,
-        diagnosis=diagnose(
-            Facts(
-                kind=kind,
-                place=place,
-                code=code,
-                quotes=tuple(quote for _, _, quote in group.places.items()),
-                failing=seen.failing,
-                passing=seen.passing,
-            )
-        ),
-        actionable=why_not is None,
-        why_not=why_not,
-        exemplars=tuple((trace, span) for trace, span, _ in group.places.items()[:keep]),
-        first_seen=group.first_seen,
-        last_seen=group.last_seen,
-        score=score(severity, rate[1], compared.change),
-    )
-
-
-def parts_of(signature: str) -> tuple[str, str, str]:
-    """Kind, place and code (empty where there is none) of a signature, without its mark."""
-    kind, _, rest = signature.partition("~")[0].partition(":")
-    place, _, code = rest.partition(":")
-    return kind, place, code
-
-
-def _marked(symptom: Symptom, marks: Mapping[str, Mapping[str, str]]) -> Symptom:
-    mark = marks.get(symptom.signature, {}).get(symptom.template, "")
-    return replace(symptom, signature=Signature(symptom.signature + mark)) if mark else symptom
 
 
 def _window(query: TraceQuery, tally: Tally) -> Window:

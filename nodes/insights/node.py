@@ -19,9 +19,15 @@ from contracts.gate import Case
 from contracts.json_types import Json, JsonObject, canonical_json, sha256_hex
 from contracts.traces import ReadReport, TraceQuery
 from memory.workspace import Workspace, open_workspace, thread_of
-from nodes.handoff import ticket, why_text_cannot
+from nodes.ask.gather import window_of
+from nodes.handoff import file_ticket, why_text_cannot
 from nodes.insights.analyze import Analysis, analyze
+from nodes.insights.by_models import ByModels, add_models, by_reading
+from nodes.insights.choices import Choices, choices_of
+from nodes.insights.kept import kept_of
 from nodes.insights.late import Waiting, concluded, waits_until
+from nodes.insights.lifecycle import Standing, standing_after, write_standing
+from nodes.insights.recall import prepare
 from nodes.insights.saved import Saved
 from nodes.insights.sketch import sketch_json
 from nodes.insights.targets import target_cases
@@ -82,6 +88,9 @@ def queries(ws: Workspace, request: Request) -> Queries:
     else:
         end = ws.ledger.db.clock()
         start = end - spec.window
+    if request["kind"] == "question":
+        asked = window_of(ws, request.get("text", ""), end)
+        start, end = asked.start, asked.end
     return Queries(
         window=TraceQuery(start=start, end=end),
         baseline=TraceQuery(start=start - spec.baseline, end=start),
@@ -110,25 +119,39 @@ async def insights(state: InsightsReads, runtime: Runtime[RunContext]) -> Insigh
     if done is not None:
         await asyncio.to_thread(ws.ledger.reads.clear, thread)  # killed just before it was cleared
         return cast("InsightsWrites", done)
+    if request.get("about") == "status":
+        return {"next": "answer", "why": None, "analysis": {}}
     asked = request.get("finding") if request["kind"] == "improve" else None
     if asked is not None:
         return await asyncio.to_thread(_take_up, ws, thread, asked)
     read = await asyncio.to_thread(_queries_once, ws, thread, request)
     source = open_source(ws)
     until = await asyncio.to_thread(waits_until, ws, thread, request)
+    known, said = await asyncio.to_thread(_before, ws)
     try:
         analysis = await analyze(
             source, read.window, project=ws.project, baseline=(source, read.baseline),
             chronic_floor=ws.settings.analysis.chronic_floor, log=_LedgerLog(ws, thread),
             max_symptoms_kept=SYMPTOMS_KEPT, seen=Waiting(ws, source.name, until),
+            known=known, choices=said, scores=ws.settings.analysis.scores,
         )  # fmt: skip
     except TracesLate:
         # The next look at the same window reads it anew.
         await asyncio.to_thread(ws.ledger.reads.clear, thread)
         raise
-    written = await asyncio.to_thread(_keep, ws, thread, request, analysis)
+    resting = (await asyncio.to_thread(_standing, ws, analysis)).resting
+    told = await add_models(
+        ws, thread, source, analysis, resting=resting, asked=request["kind"] != "question"
+    )
+    written = await asyncio.to_thread(_keep, ws, thread, request, told)
     await asyncio.to_thread(ws.ledger.reads.clear, thread)
     return written
+
+
+def _before(ws: Workspace) -> tuple[list[Finding], Choices]:
+    """Findings of earlier analyses, and what people said of them."""
+    known = [stored.finding for stored in ws.ledger.knowledge.findings()]
+    return known, choices_of(ws.ledger.choices.listed())
 
 
 def _queries_once(ws: Workspace, thread: str, request: Request) -> Queries:
@@ -185,10 +208,18 @@ def _take_up(ws: Workspace, thread: str, finding_id: str) -> InsightsWrites:
     return cast("InsightsWrites", ws.ledger.steps.once(thread, "insights", write))
 
 
-def _keep(ws: Workspace, thread: str, request: Request, analysis: Analysis) -> InsightsWrites:
+def _standing(ws: Workspace, analysis: Analysis) -> Standing:
+    """What the analysis does to findings that are known."""
+    return standing_after(
+        ws.ledger.knowledge.findings(), analysis.findings, choices_of(ws.ledger.choices.listed())
+    )
+
+
+def _keep(ws: Workspace, thread: str, request: Request, told: ByModels) -> InsightsWrites:
     """Everything that this analysis leaves in the ledger, in one transaction."""
-    known = {s.finding.id: s.state for s in ws.ledger.knowledge.findings()}
-    working = [f for f in analysis.findings if known.get(f.id) not in ("closed", "watching")]
+    analysis = told.analysis
+    standing = _standing(ws, analysis)
+    working = [f for f in analysis.findings if f.id not in standing.resting]
     open_now = ws.ledger.proposals.open()
     chosen = triage(
         working, open_for=open_now.proposal.finding_id if open_now is not None else None
@@ -200,30 +231,38 @@ def _keep(ws: Workspace, thread: str, request: Request, analysis: Analysis) -> I
     }
     side = [f for f in working if f.actionable and not f.text_fixable and f.id != chosen.finding]
     question = request["kind"] == "question"
+    quotes = {finding.id: _evidence(finding, analysis) for finding in analysis.findings}
+    seen_before = prepare(ws, analysis.findings, mined)
 
     def write(tx: Connection) -> dict[str, Json]:
         for finding in analysis.findings:
             ws.ledger.knowledge.put_finding(tx, finding)
+            evidence = {**quotes[finding.id], **told.kept.get(finding.id, {})}
             if finding.id in mined:
                 ws.ledger.knowledge.put_cases(tx, finding.id, mined[finding.id])
-                kept = _condensed(ws, tx, finding, analysis)
-                evidence = {**_evidence(finding, analysis), "condensed": kept}
-                ws.ledger.knowledge.put_evidence(tx, finding.id, evidence)
+                evidence = {**evidence, "condensed": _condensed(ws, tx, finding, analysis)}
+            evidence |= {"recalled": seen_before.json_of(finding.id)}
+            ws.ledger.knowledge.put_evidence(tx, finding.id, evidence)
+        ws.ledger.vectors.put(tx, seen_before.vectors)
+        write_standing(
+            ws.ledger, tx, standing, analysis.findings, analysis.units_total,
+            complete=analysis.read.status != "partial",
+        )  # fmt: skip
         if question:
-            return {"next": "answer", "why": None, "analysis": _summary(analysis)}
+            return {"next": "answer", "why": None, "analysis": _summary(told)}
         for finding in side:
-            filed = ticket(finding, why_text_cannot(finding))
-            ws.ledger.knowledge.put_handoff(tx, finding.id, filed)
+            quoted = cast("Sequence[JsonObject]", quotes[finding.id]["evidence"])
+            file_ticket(ws.ledger, tx, finding, why_text_cannot(finding), quoted)
         if chosen.finding is not None and chosen.next == "evolution":
             # An earlier proposal of this finding made its targets training cases.
             ws.ledger.knowledge.training_to_targets(tx, chosen.finding)
         if chosen.finding is not None and chosen.why.startswith("ready"):
             ws.ledger.knowledge.set_finding(tx, chosen.finding, "ready")
-        why = chosen.why + (IN_PART if analysis.status == "partial" else "")
+        why = chosen.why + (IN_PART if analysis.status == "partial" else "") + by_reading(told)
         if request["kind"] == "alert":
             why += concluded(ws, thread, request, analysis)
         result: dict[str, Json] = {
-            "next": chosen.next, "why": why, "analysis": _summary(analysis),
+            "next": chosen.next, "why": why, "analysis": _summary(told),
         }  # fmt: skip
         if chosen.finding is not None:
             result["finding"] = chosen.finding
@@ -270,13 +309,19 @@ def _evidence(finding: Finding, analysis: Analysis) -> dict[str, Json]:
             )
             lines.append(well)
             break
-    return {"evidence": evidence_json(lines), "unit": analysis.unit, "read": analysis.status}
-
-
-def _summary(analysis: Analysis) -> dict[str, Json]:
-    """A few numbers and ids for the thread's state; the findings themselves are in the ledger."""
-    read = to_json(analysis.read)
+    beside = kept_of(finding, analysis)
     return {
+        "evidence": evidence_json(lines), "unit": analysis.unit, "read": analysis.status, **beside,
+    }  # fmt: skip
+
+
+def _summary(told: ByModels) -> dict[str, Json]:
+    """A few numbers and ids for the thread's state; the findings themselves are in the ledger."""
+    analysis = told.analysis
+    read = to_json(analysis.read)
+    models: dict[str, Json] = {} if told.report is None else {"models": told.report}
+    return {
+        **models,
         "read": {k: v for k, v in read.items() if k != "skipped"},
         "status": analysis.status,
         "skipped": len(analysis.read.skipped),

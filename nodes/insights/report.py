@@ -17,13 +17,24 @@ def analysis_json(
     return {
         "schema": "tracemend.analyze/1",
         "project": analysis.project,
-        "read": _read(analysis.read),
+        "read": read_json(analysis.read),
         "window": _window(analysis.window),
         "baseline": _window(analysis.baseline) if analysis.baseline else None,
         "unit": analysis.unit,
         "symptoms": [_symptom(symptom) for symptom in analysis.symptoms],
         "findings": [finding_json(finding) for finding in analysis.findings],
+        "counted": _counted(analysis),
         "budget": {"model_tokens": model_tokens, "limit": token_limit},
+    }
+
+
+def _counted(analysis: Analysis) -> dict[str, Json]:
+    """What the counts leave out: units beyond a sample, signatures put together."""
+    rest = analysis.rest
+    return {
+        "one_in": analysis.one_in,
+        "various_signatures": rest.signatures if rest else 0,
+        "various_units": rest.units if rest else 0,
     }
 
 
@@ -35,7 +46,8 @@ def _window(window: Window) -> dict[str, Json]:
     return {"start": _time(window.start), "end": _time(window.end)}
 
 
-def _read(read: ReadReport) -> dict[str, Json]:
+def read_json(read: ReadReport) -> dict[str, Json]:
+    """What one read saw, as it stands in documents."""
     return {
         "traces": read.traces,
         "spans": read.spans,

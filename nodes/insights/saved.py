@@ -14,11 +14,13 @@ from contracts.codec import from_json, to_json
 from contracts.findings import Symptom
 from contracts.json_types import Json, JsonObject
 from contracts.traces import ReadReport, SpanId, TraceId
+from nodes.insights.features import Traits
+from nodes.insights.group import MATERIALS, Group, Material, Place, Seen
+from nodes.insights.lowest import Lowest, Order
 from nodes.insights.sketch import Sketch
-from nodes.insights.tally import Bounded, Group, Lowest, Tally
+from nodes.insights.tally import Tally
 
 T = TypeVar("T")
-_Place = tuple[TraceId, SpanId, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,76 +40,107 @@ class ReadLog(Protocol):
     async def save(self, part: str, saved: Saved) -> None: ...
 
 
+VERSION = 2
+"""Of what `tally_json` writes. What an older release saved is not gone on with: it is read anew."""
+
+
+def readable(kept: JsonObject) -> bool:
+    """Whether `fill_tally` can read what was kept."""
+    return kept.get("version") == VERSION
+
+
 def tally_json(tally: Tally) -> dict[str, Json]:
     """Everything the tally has counted."""
     return {
-        "units": sorted(f"{unit:016x}" for unit in tally.units),
+        "version": VERSION,
+        "units": [[f"{unit:016x}", hour] for unit, hour in sorted(tally.units.items())],
+        "level": tally.level,
         "sessions": tally.sessions,
         "traces": tally.traces,
         "first": _time(tally.first),
         "last": _time(tally.last),
-        "passing": [to_json(sketch) for sketch in tally.passing.items()],
+        "passing": _lowest(tally.passing),
+        "traits": _lowest(tally.traits),
+        "minutes": [list(pair) for pair in sorted(tally.minutes.items())],
+        "width": tally.width,
         "symptoms": [to_json(replace(symptom, unit="")) for symptom in tally.symptoms()],
-        "keys": _bounded(tally.keys, lambda inner: _bounded(inner, _group)),
+        "groups": {
+            key: {template: _group(group) for template, group in templates.items()}
+            for key, templates in tally.groups.items()
+        },
+        "material": {name: tally.material[name] for name in MATERIALS},
     }
 
 
 def fill_tally(tally: Tally, kept: JsonObject) -> None:
-    """Put into a fresh tally what `tally_json` kept of another one."""
-    tally.units.update(int(unit, 16) for unit in _texts(kept["units"]))
+    """Put into a fresh tally what `tally_json` kept of another one of the same config."""
+    for unit, hour in cast("Sequence[tuple[str, int]]", kept["units"]):
+        tally.units[int(unit, 16)] = hour
+    tally.level = cast("int", kept["level"])
     tally.sessions = cast("int", kept["sessions"])
     tally.traces = cast("int", kept["traces"])
     tally.first = _moment(kept["first"])
     tally.last = _moment(kept["last"])
-    for sketch in _objects(kept["passing"]):
-        one = from_json(Sketch, sketch)
-        tally.passing.put(one.trace_id, one)
+    _put_all(tally.passing, kept["passing"], _sketch)
+    _put_all(tally.traits, kept["traits"], _traits)
+    tally.minutes.update(cast("Sequence[tuple[int, int]]", kept["minutes"]))
+    tally.width = cast("int", kept["width"])
     tally.put_symptoms(from_json(Symptom, symptom) for symptom in _objects(kept["symptoms"]))
-    _fill_keys(tally.keys, cast("JsonObject", kept["keys"]))
-
-
-def _bounded(held: Bounded[T], write: Callable[[T], Json]) -> dict[str, Json]:
-    return {
-        "limit": None if held.limit is None else f"{held.limit:016x}",
-        "values": {key: write(value) for key, value in held.values.items()},
-        "rest": {key: write(value) for key, value in held.rest.items()},
-    }
+    for key, templates in cast("Mapping[str, JsonObject]", kept["groups"]).items():
+        for template, group in cast("Mapping[str, JsonObject]", templates).items():
+            tally.groups.setdefault(key, {})[template] = _group_from(group)
+    tally.material.update(cast("Mapping[Material, int]", kept["material"]))
+    tally.settle()
 
 
 def _group(group: Group) -> Json:
     return {
-        "units": sorted(f"{unit:016x}" for unit in group.units),
-        "first": _time(group.first_seen),
-        "last": _time(group.last_seen),
-        "places": [list(place) for place in group.places.items()],
-        "sketches": [to_json(sketch) for sketch in group.sketches.items()],
+        "units": [
+            [f"{unit:016x}", seen.symptoms, _time(seen.first), _time(seen.last)]
+            for unit, seen in sorted(group.units.items())
+        ],
+        "places": [[key, _hex(order), list(place)] for key, order, place in group.places.entries()],
+        "sketches": _lowest(group.sketches),
+        "traits": _lowest(group.traits),
     }
 
 
-def _fill_keys(keys: Bounded[Bounded[Group]], kept: JsonObject) -> None:
-    keys.limit = _rank(kept["limit"])
-    for into, part in ((keys.values, "values"), (keys.rest, "rest")):
-        for key, templates in cast("Mapping[str, JsonObject]", kept[part]).items():
-            inner = into[key] = keys.make()
-            inner.limit = _rank(templates["limit"])
-            for groups, name in ((inner.values, "values"), (inner.rest, "rest")):
-                for template, group in cast("Mapping[str, JsonObject]", templates[name]).items():
-                    groups[template] = _group_from(group)
-
-
 def _group_from(kept: JsonObject) -> Group:
-    group = Group(first_seen=_moment(kept["first"]), last_seen=_moment(kept["last"]))
-    group.units.update(int(unit, 16) for unit in _texts(kept["units"]))
-    _put_all(group.places, cast("Sequence[Sequence[str]]", kept["places"]))
-    for sketch in _objects(kept["sketches"]):
-        one = from_json(Sketch, sketch)
-        group.sketches.put(one.trace_id, one)
+    group = Group()
+    for unit, symptoms, first, last in cast(
+        "Sequence[tuple[str, int, str | None, str | None]]", kept["units"]
+    ):
+        group.units[int(unit, 16)] = Seen(symptoms, _moment(first), _moment(last))
+    _put_all(group.places, kept["places"], _place)
+    _put_all(group.sketches, kept["sketches"], _sketch)
+    _put_all(group.traits, kept["traits"], _traits)
     return group
 
 
-def _put_all(places: Lowest[_Place], kept: Sequence[Sequence[str]]) -> None:
-    for trace, span, quote in kept:
-        places.put(trace, (TraceId(trace), SpanId(span), quote))
+def _lowest(held: Lowest[Sketch] | Lowest[Traits]) -> list[Json]:
+    return [[key, _hex(order), to_json(item)] for key, order, item in held.entries()]
+
+
+def _hex(order: Order) -> list[Json]:
+    return [f"{rank:016x}" for rank in order]
+
+
+def _put_all(into: Lowest[T], kept: Json, read: Callable[[Json], T]) -> None:
+    for key, (unit, trace), item in cast("Sequence[tuple[str, tuple[str, str], Json]]", kept):
+        into.put(key, (int(unit, 16), int(trace, 16)), read(item))
+
+
+def _sketch(value: Json) -> Sketch:
+    return from_json(Sketch, cast("JsonObject", value))
+
+
+def _traits(value: Json) -> Traits:
+    return from_json(Traits, cast("JsonObject", value))
+
+
+def _place(value: Json) -> Place:
+    trace, span, quote = cast("tuple[str, str, str]", value)
+    return TraceId(trace), SpanId(span), quote
 
 
 def _time(at: datetime | None) -> str | None:
@@ -116,14 +149,6 @@ def _time(at: datetime | None) -> str | None:
 
 def _moment(value: Json) -> datetime | None:
     return datetime.fromisoformat(value) if isinstance(value, str) else None
-
-
-def _rank(value: Json) -> int | None:
-    return int(value, 16) if isinstance(value, str) else None
-
-
-def _texts(value: Json) -> Sequence[str]:
-    return cast("Sequence[str]", value)
 
 
 def _objects(value: Json) -> Sequence[JsonObject]:

@@ -3,18 +3,30 @@
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from configs.redaction import redact_head
 from contracts.findings import Signature
+from nodes.insights.likeness import Words, conflict, say_other_things, share, words_of
 
 MAX_PART = 64
 MAX_TEMPLATE = 300
 SIMILAR = 0.5  # share of common words from which two templates say the same thing
+MAX_LEADERS = 64  # findings of one key
+MOST_OTHERS = 2  # messages of one frame that say other things; of more, the words are values
+AGAIN = 2  # units, from which a message is no single case
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _STEP_NUMBER = re.compile(r"[\s#]+\d+\Z")
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
+_CODE = re.compile(
+    r"(?i)((?:status|http|code)[\w-]*[\"']?\s*(?:code|status|/1\.1|/2)?\s*[:=]?\s*[\"']?)([1-5]\d\d)\b"
+    r"|((?:exit|errno)[\w-]*[\"']?\s*(?:code|status)?\s*[:=]?\s*[\"']?)(\d{1,3})\b"
+    r"|()\b([45]\d\d)(?=:? (?:bad|unauthorized|payment|forbidden|not|method|request|conflict|gone"
+    r"|unprocessable|too|internal|bad|service|gateway|client|server)\b)"
+)
+"""Numbers that tell failures apart: HTTP statuses, exit codes. They stay, as `<404>`."""
+_OPENED = re.compile(r"<(?=\d)")
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[a-z][a-z0-9+.-]{1,10}://[^\s'\"<>)\]]+"), "<url>"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"),
@@ -25,9 +37,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4,12}){1,4}\b|\b[0-9a-f]{8,}\b"), "<id>"),
     (re.compile(r"\b(?:[A-Za-z]{1,16}[-_#])?\d+(?:[-_.:][\w-]*\d[\w-]*)+"), "<id>"),
     (re.compile(r"\b[A-Za-z]{1,8}[-_]?\d{2,}\b"), "<id>"),
-    (re.compile(r"\d+(?:[.,]\d+)*"), "<n>"),
+    (re.compile(r"(?<![<\d])\d+(?:[.,]\d+)*"), "<n>"),
 )  # fmt: skip
-_WORD = re.compile(r"<\w+>|[A-Za-z_]\w*")
 
 
 def place_part(text: str) -> str:
@@ -51,10 +62,15 @@ def clean(text: str, limit: int) -> str:
 
 def template_of(message: str) -> str:
     """The message without numbers, ids, times, paths and quoted values."""
-    text = clean(message, 2000)
+    text = _CODE.sub(_kept_code, _OPENED.sub("< ", clean(message, 2000)))
     for pattern, mark in _RULES:
         text = pattern.sub(mark, text)
     return " ".join(text.split())[:MAX_TEMPLATE]
+
+
+def _kept_code(match: re.Match[str]) -> str:
+    before, code = next((b, c) for b, c in zip(*[iter(match.groups())] * 2, strict=True) if c)
+    return f"{before}<{code}>"
 
 
 def template_hash(template: str) -> str:
@@ -83,27 +99,80 @@ def matches(signature: str, prefix: str) -> bool:
     return covers(signature, prefix)
 
 
-def split_templates(counts: Mapping[str, int]) -> dict[str, str]:
+def split_templates(
+    counts: Mapping[str, int],
+    remembered: Mapping[str, str] | None = None,
+    own: Collection[str] = (),
+) -> dict[str, str]:
     """Which mark each template of one key gets: "" for the main one and those close to it.
 
     The most common template leads; each next joins the first leader that shares at least half of
-    its words, or leads itself. Only counts and texts decide, not the order of input.
+    its words and nothing that tells them apart (`likeness.conflict`), or leads itself. Only counts
+    and texts decide, not the order of input. What fits none of `MAX_LEADERS` goes to the main one.
+
+    Args:
+        counts: units by template; an empty template goes to the main one.
+        remembered: mark by template of leaders that earlier analyses named; they lead before all
+            others, so that a finding keeps its signature however the counts change.
+        own: hashes of templates that a person made findings of their own.
     """
-    leaders: list[tuple[frozenset[str], str]] = []
+    leading = _Leading()
+    for template, mark in sorted((remembered or {}).items(), key=lambda kv: (kv[1], kv[0])):
+        leading.add(template, mark)
     marks: dict[str, str] = {}
-    for template in sorted(counts, key=lambda t: (-counts[t], t)):
-        words = frozenset(_WORD.findall(template.lower()))
-        for other, mark in leaders:
-            if _share(words, other) >= SIMILAR:
-                marks[template] = mark
-                break
-        else:
-            mark = f"~{template_hash(template)}" if leaders else ""
-            leaders.append((words, mark))
-            marks[template] = mark
-    return marks
+    followers: dict[str, list[str]] = {}
+    order = sorted((t for t in counts if t), key=lambda t: (-counts[t], t))
+    for template in order:
+        if template_hash(template) in own:
+            marks[template] = f"~{template_hash(template)}"
+            continue
+        marks[template] = leading.mark(template)
+        followers.setdefault(marks[template], []).append(template)
+    for mark, members in followers.items():
+        for template in _other_things(members, leading.words[mark], counts):
+            marks[template] = leading.lead(template)
+    return {**marks, **({"": ""} if "" in counts else {})}
 
 
-def _share(a: frozenset[str], b: frozenset[str]) -> float:
-    together = a | b
-    return len(a & b) / len(together) if together else 1.0
+def _other_things(members: Sequence[str], leader: Words, counts: Mapping[str, int]) -> list[str]:
+    """Messages of a leader's frame that say something else, where they come again and again.
+
+    Three or more of them are taken as one message with values in it.
+    """
+    others = [t for t in members[:MAX_LEADERS] if say_other_things(words_of(t), leader)]
+    if len(others) > MOST_OTHERS or any(counts[t] < AGAIN for t in others):
+        return []
+    return others
+
+
+class _Leading:
+    """The messages that lead the findings of one key."""
+
+    def __init__(self) -> None:
+        self.words: dict[str, Words] = {}
+        """Of the first leader of each mark."""
+        self._leaders: list[tuple[str, Words, str]] = []
+
+    def add(self, template: str, mark: str) -> None:
+        """A message that leads under this mark."""
+        words = words_of(template)
+        self._leaders.append((template, words, mark))
+        self.words.setdefault(mark, words)
+
+    def lead(self, template: str) -> str:
+        """Make the message lead a finding of its own: its mark."""
+        mark = f"~{template_hash(template)}" if "" in self.words else ""
+        self.add(template, mark)
+        return mark
+
+    def mark(self, template: str) -> str:
+        """The mark of the first leader that says the same thing; the message's own where none."""
+        words = words_of(template)
+        for other, its, mark in self._leaders:
+            if template == other or (
+                share(words.all, its.all) >= SIMILAR and conflict(words, its) is None
+            ):
+                return mark
+        if len(self._leaders) >= MAX_LEADERS and "" in self.words:
+            return ""
+        return self.lead(template)

@@ -1,13 +1,15 @@
 """A trace condensed to what diagnosis, cases and a card need: request, calls, end of the answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from configs.redaction import redact
 from connectors.traces.redact import redact_json
 from contracts.findings import Symptom
 from contracts.json_types import Json, canonical_json
 from contracts.traces import SpanId, Trace, TraceId
+from nodes.insights.blast import Reach, reach_of
 from nodes.insights.detect.all import Detected
 from nodes.insights.detect.answers import parsed
 from nodes.insights.signature import clean
@@ -16,6 +18,7 @@ MAX_CALLS = 64
 MAX_TOOLS = 64
 MAX_REQUEST_BYTES = 16_384
 NOTE_CHARS = 200
+NO_SPAN = SpanId("")
 _USER_ROLES = ("user", "human")  # compared, not hashed: a role may be anything
 
 
@@ -46,6 +49,14 @@ class Sketch:
     """Keys of the symptoms that count."""
     offered: Mapping[str, tuple[str, ...]]
     """Names of parameters by offered tool, as the schemas given to the model declare them."""
+    facts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """What the symptoms that count say for the diagnosis (`Evidence.facts`), by signature."""
+    root_span: SpanId = NO_SPAN
+    """The span of the request and the answer."""
+    at: datetime | None = None
+    """When it began; None: no time was recorded."""
+    reach: tuple[Reach, ...] = ()
+    """How far the outputs of its failed steps went; of the first few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +101,10 @@ def sketch_of(detected: Detected) -> Sketch:
         answer=clean(root.output.text if root.output else "", NOTE_CHARS),
         signatures=tuple(sorted({str(symptom.signature) for symptom in lasting})),
         offered=_offered(trace),
+        facts={str(s.signature): s.evidence.facts for s in reversed(lasting) if s.evidence.facts},
+        root_span=root.id,
+        at=None if trace.timeless else trace.started_at,
+        reach=reach_of(detected.view, (symptom.span_id for symptom in lasting)),
     )
 
 

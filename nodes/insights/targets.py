@@ -51,11 +51,11 @@ def target_cases(
     pick them. Without a closing tool a case is graded by absence alone and marked `weak`.
     """
     closing = closing_tool(finding, passing)
-    assertions: list[JsonObject] = [
-        # The mark of a template is left out: detectors of a single run give the key alone.
-        {"no_symptom": finding.signature.partition("~")[0]},
-        {"not_empty": True},
-    ]
+    # The mark of a template is left out: detectors of a single run give the key alone. What was
+    # merged into the finding fails under its own key.
+    names = [finding.signature, *(one.signature for one in finding.merged)]
+    keys = dict.fromkeys(name.partition("~")[0] for name in names)
+    assertions: list[JsonObject] = [*({"no_symptom": key} for key in keys), {"not_empty": True}]
     if closing is not None:
         assertions.append({"tool_called": {"name": closing}})
     by_id: dict[str, Case] = {}

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from connectors.models.answers import read_text
-from nodes.evolution.prompt import fenced
+from nodes.fence import fenced
 
 
 class Row(BaseModel):

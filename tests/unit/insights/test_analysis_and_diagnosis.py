@@ -64,7 +64,7 @@ def test_a_single_new_failure_is_left_alone_and_says_why() -> None:
     assert not finding.actionable
     assert (
         finding.why_not
-        == "at its usual rate, and not chronic: at least 0.000 of units, floor 0.020"
+        == "too few to tell a change, and not chronic: at least 0.000 of units, floor 0.020"
     )
 
 
@@ -150,6 +150,22 @@ def test_an_argument_of_another_shape_is_the_cause_with_examples() -> None:
         "good_example": "A-1010",
         "bad_example": "1000",
     }
+
+
+def test_an_argument_of_another_length_is_the_cause_where_the_length_is_always_the_same() -> None:
+    def called(n: int, order: str, error: tuple[str, str] | None) -> Trace:
+        answer = None if error else {"paid": n}
+        return trace_of(
+            root(trace=n), tool(1, "pay", {"year": order}, answer, trace=n, error=error)
+        )
+
+    refused = ("ValueError", "please give all four digits")
+    wrong = some(lambda n: called(n, str(15 + n), refused), 4)
+    right = some(lambda n: called(n, str(2_000 + n), None), 20, 10)
+    (finding,) = analysed(wrong + right).findings
+    assert finding.diagnosis.cause == "wrong_argument_format"
+    assert finding.diagnosis.parameters["shape"] == "9999"
+    assert finding.diagnosis.parameters["bad_example"] == "15"
 
 
 def test_an_example_with_odd_characters_never_becomes_a_parameter() -> None:

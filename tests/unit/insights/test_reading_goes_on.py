@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -115,3 +116,16 @@ def test_a_saved_read_holds_no_session_ids() -> None:
     with pytest.raises(SourceError):
         found(Paged([one], 1, breaks_after=1), log)
     assert "ann@" not in str(log.saved["window"])
+
+
+def test_what_an_older_release_saved_is_read_anew() -> None:
+    traces = [trace(n) for n in range(8)]
+    whole = analysis_json(found(Paged(traces, 2), None))
+    log = Kept()
+    with suppress(SourceError):
+        found(Paged(traces, 2, breaks_after=4), log)
+    older = {k: v for k, v in log.saved["window"].tally.items() if k != "version"}
+    log.saved["window"] = replace(log.saved["window"], tally=older)
+    again = Paged(traces, 2)
+    assert analysis_json(found(again, log)) == whole
+    assert again.asked[0] == 0
