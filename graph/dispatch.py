@@ -52,6 +52,7 @@ class Dispatcher:
         self._driving: dict[str, asyncio.Task[None]] = {}
         self._not_before: dict[str, float] = {}
         self._broken: dict[str, str] = {}
+        self._delivering: dict[str, asyncio.Task[object]] = {}
         self.heartbeat = time.monotonic()
 
     def wake(self) -> None:
@@ -75,7 +76,9 @@ class Dispatcher:
                     await asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
                 self._wake.clear()
         finally:
-            tasks = [*self._looking.values(), *self._driving.values()]
+            tasks: list[asyncio.Task[object]] = [
+                *self._looking.values(), *self._driving.values(), *self._delivering.values(),
+            ]  # fmt: skip
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -123,6 +126,22 @@ class Dispatcher:
         self._queues[project] = _Queue(door, deque(threads))
         self.heartbeat = time.monotonic()
         self._fill()
+        self._deliver(project, door)
+
+    def _deliver(self, project: str, door: Door) -> None:
+        """Send hand-offs beside everything else: a slow receiver holds nothing up."""
+        if project in self._delivering or door.ws.settings.handoffs.webhook is None:
+            return
+        task: asyncio.Task[object] = asyncio.create_task(self._delivered(project, door))
+        self._delivering[project] = task
+        task.add_done_callback(lambda _: self._delivering.pop(project, None))
+
+    async def _delivered(self, project: str, door: Door) -> None:
+        try:
+            await door.service.deliver_handoffs()
+        except Exception as error:  # noqa: BLE001  # the ledger refuses: the next look tries again
+            fields = {"project": project, "problem": problem_line(error)}
+            _log.error("hand-offs could not be looked at", extra=fields)
 
     def _said_broken(self, project: str, error: Exception) -> None:
         line = problem_line(error)

@@ -9,6 +9,7 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from contracts.errors import ConnectorError, TracemendError, UsageError
 from contracts.json_types import JsonObject
+from graph.deliveries import Delivered, deliver_due
 from graph.drive import Busy, Driver, OnEvent, Standing
 from graph.outcomes import Ran, answered, expiry_of, not_driven, ran_to, stored_answer
 from graph.recovery import Recovery
@@ -48,12 +49,18 @@ class Runs:
         request = checked_request(value)
         thread = await asyncio.to_thread(self._bind, request)
         try:
-            return await self._advance(thread)
+            ran = await self._advance(thread)
         except TracemendError:
-            if request["kind"] in ("improve", "question"):
+            if request["kind"] in ("improve", "question", "text"):
                 # A person is there to ask again; an alert stays unfinished and is tried again.
                 await asyncio.to_thread(self._give_up, thread)
             raise
+        await self.deliver_handoffs()
+        return ran
+
+    async def deliver_handoffs(self) -> list[Delivered]:
+        """Send the hand-offs that are due; one that is not taken is noted and raises nothing."""
+        return await deliver_due(self._ws)
 
     async def enqueue(self, value: object) -> str:
         """Bind a request to its thread and leave the driving to the dispatcher.
@@ -83,7 +90,7 @@ class Runs:
 
     def _bind(self, request: Request) -> str:
         kind, key = request["kind"], incident_key(request)
-        if kind == "question":
+        if kind in ("question", "text"):
             key = uuid4().hex
         elif kind == "improve":
             key = self._improve_key(request.get("finding"))
@@ -226,7 +233,7 @@ class Runs:
         return finding if self._ledger.incidents.find(thread) is None else None
 
     async def reconcile(self) -> list[Ran]:
-        """Go on with every unfinished run, expire old cards, start what is ready.
+        """Go on with every unfinished run, expire old cards, start what is ready, send hand-offs.
 
         A run that fails again is reported with its problem and does not stop the others; one that
         is quarantined, or whose time has not come, is left alone.
@@ -239,6 +246,7 @@ class Runs:
         ready = await asyncio.to_thread(self._next_ready)
         if ready is not None:
             ran.append(await self.start({"kind": "improve", "finding": ready}))
+        await self.deliver_handoffs()
         return ran
 
     async def _reconciled(self, incident: Incident) -> Ran:

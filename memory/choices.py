@@ -22,8 +22,9 @@ class Choice:
     kind: ChoiceKind
     signature: str
     body: JsonObject
-    """Of merge `{"into": signature}`, split `{"from": signature}` (a merge, chosen or made by
-    likeness, that shall not be), rename `{"title": text}`, close and reopen `{"reason": text}`."""
+    """Of merge `{"into": signature, "template": text}`, split `{"from": signature}` (a merge that
+    shall not be, whether chosen or made by likeness), rename `{"title": text}`, close and reopen
+    `{"reason": text, "units": n, "units_total": n}`: how often it was seen then."""
     by: str
     at: str
 
@@ -44,9 +45,14 @@ class Choices:
         *,
         by: str,
     ) -> Choice:
-        """Keep a choice; one that stands already is returned, whoever made it."""
+        """Keep a choice; one that stands already is returned, whoever made it.
+
+        What it contradicts no longer stands: an earlier merge or name of the signature, a close by
+        a reopen and the other way round, a merge by the split of the same two.
+        """
         said = canonical_json(dict(body))
-        for standing in self._listed(tx):
+        all_standing = self._listed(tx)
+        for standing in all_standing:
             same = (standing.kind, standing.signature) == (kind, signature)
             if same and canonical_json(dict(standing.body)) == said:
                 return standing
@@ -56,29 +62,57 @@ class Choices:
             kind=kind, signature=signature, body=dict(body), by=by, at=at,
         )  # fmt: skip
         row = {"id": made.id, "kind": kind, "signature": signature, "body": dict(body)}
-        self._db.insert_once(tx, choices, {**row, "by": by, "at": at})
-        said_of = {"choice": made.id, "kind": kind, "by": by, "body": sha256_hex(said)}
+        if not self._db.insert_once(tx, choices, {**row, "by": by, "at": at}):
+            self._again(tx, made.id)
+        replaced: list[Json] = [one.id for one in all_standing if _replaces(made, one)]
+        for one in replaced:
+            self._end(tx, str(one))
+        said_of: dict[str, Json] = {
+            "choice": made.id, "kind": kind, "by": by, "body": sha256_hex(said),
+            "replaces": replaced,
+        }  # fmt: skip
         self._log.append(tx, "finding.choice", said_of)
         return made
 
     def revoke(self, tx: Connection, choice: str, *, by: str) -> bool:
         """Take a choice back. False: there is none that stands."""
-        mine = (choices.c.project == self._db.project) & (choices.c.id == choice)
-        standing = mine & choices.c.revoked_at.is_(None)
-        changed = tx.execute(update(choices).where(standing).values(revoked_at=self._db.now()))
-        if changed.rowcount:
+        ended = self._end(tx, choice)
+        if ended:
             self._log.append(tx, "finding.choice_revoked", {"choice": choice, "by": by})
-        return bool(changed.rowcount)
+        return ended
 
     def listed(self) -> list[Choice]:
         """Everything that stands."""
         with self._db.read() as tx:
             return self._listed(tx)
 
+    def _again(self, tx: Connection, choice: str) -> None:
+        """Said, ended and said again at one moment of the clock: it is the same row."""
+        mine = (choices.c.project == self._db.project) & (choices.c.id == choice)
+        tx.execute(update(choices).where(mine).values(revoked_at=None))
+
+    def _end(self, tx: Connection, choice: str) -> bool:
+        mine = (choices.c.project == self._db.project) & (choices.c.id == choice)
+        standing = mine & choices.c.revoked_at.is_(None)
+        changed = tx.execute(update(choices).where(standing).values(revoked_at=self._db.now()))
+        return bool(changed.rowcount)
+
     def _listed(self, tx: Connection) -> list[Choice]:
         mine = self._db.mine(choices).where(choices.c.revoked_at.is_(None))
         rows = self._db.rows(tx, mine.order_by(choices.c.at, choices.c.id))
         return [_choice(row) for row in rows]
+
+
+def _replaces(new: Choice, old: Choice) -> bool:
+    """Whether the old one cannot stand beside the new one."""
+    if {new.kind, old.kind} == {"merge", "split"}:
+        pair = {new.signature, new.body.get("into") or new.body.get("from")}
+        return pair == {old.signature, old.body.get("into") or old.body.get("from")}
+    if new.signature != old.signature:
+        return False
+    if new.kind in ("close", "reopen"):
+        return old.kind in ("close", "reopen")
+    return new.kind == old.kind and new.kind != "split"
 
 
 def _choice(row: RowMapping) -> Choice:

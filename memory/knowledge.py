@@ -1,7 +1,7 @@
-"""What is known of an agent: findings, hand-offs, lessons, and cases mined from its traces."""
+"""What is known of an agent: findings, lessons, and cases mined from its traces."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from sqlalchemy import Connection, RowMapping, update
@@ -10,10 +10,10 @@ from contracts.codec import from_json, to_json
 from contracts.errors import UsageError
 from contracts.findings import Finding
 from contracts.gate import Case, Lesson
-from contracts.json_types import JsonObject
+from contracts.json_types import Json, JsonObject
 from memory.audit import AuditLog
 from memory.database import Database
-from memory.schema import cases, findings, handoffs, lessons
+from memory.schema import cases, findings, lessons
 
 FindingState = Literal["open", "ready", "watching", "closed", "reopened"]
 
@@ -23,24 +23,44 @@ class StoredFinding:
     """A finding and where it stands."""
 
     finding: Finding
+    """As the last analysis that saw it counted it; first and last seen are of all of them."""
     state: FindingState
+    opened_at: str = ""
+    """RFC 3339, UTC."""
+    unseen_at: str | None = None
+    """The first analysis since when no unit had it; None: the latest one counted it."""
 
 
 class Knowledge:
-    """Findings, hand-offs, lessons and mined cases of one project."""
+    """Findings, lessons and mined cases of one project."""
 
     def __init__(self, db: Database, log: AuditLog) -> None:
         self._db = db
         self._log = log
 
     def put_finding(self, tx: Connection, finding: Finding) -> None:
-        """Insert, or bring the counts of a known finding up to date; its state stays."""
-        body = to_json(finding)
-        row = {"id": finding.id, "signature": finding.signature, "state": "open", "body": body}
-        if self._db.insert_once(tx, findings, {**row, "at": self._db.now()}):
+        """Insert, or bring the counts of a known finding up to date; its state stays.
+
+        When it was seen first and last is kept over analyses.
+        """
+        row = {"id": finding.id, "signature": finding.signature, "state": "open"}
+        values = {**row, "body": to_json(finding), "at": self._db.now()}
+        if self._db.insert_once(tx, findings, values):
             self._log.append(tx, "finding.opened", {"finding": finding.id})
-        else:
-            self._update(tx, finding.id, body=body)
+            return
+        kept = self._db.rows(tx, self._db.mine(findings, id=finding.id))[0]
+        body = to_json(_over_time(from_json(Finding, kept["body"]), finding))
+        self._update(tx, finding.id, body=body, unseen_at=None)
+
+    def put_unseen(self, tx: Connection, counted: Collection[str]) -> None:
+        """Note of every other finding than those counted that this analysis did not see it.
+
+        Nothing is closed by that: a window may be quiet, or short.
+        """
+        mine = self._db.mine(findings).where(findings.c.unseen_at.is_(None))
+        for row in self._db.rows(tx, mine):
+            if row["id"] not in counted:
+                self._update(tx, row["id"], unseen_at=self._db.now())
 
     def put_evidence(self, tx: Connection, finding_id: str, evidence: JsonObject) -> None:
         """Keep what a card quotes of a finding; newer evidence takes the place of older."""
@@ -51,11 +71,19 @@ class Knowledge:
         row = self._db.first(findings, id=finding_id)
         return cast("JsonObject", row["evidence"] or {}) if row is not None else {}
 
-    def set_finding(self, tx: Connection, finding_id: str, state: FindingState) -> None:
-        """Move a finding on."""
+    def set_finding(
+        self,
+        tx: Connection,
+        finding_id: str,
+        state: FindingState,
+        *,
+        why: Mapping[str, Json] | None = None,
+    ) -> None:
+        """Move a finding on; `why` goes into the audit log: codes, names and numbers only."""
         ready = {"ready_at": self._db.now()} if state == "ready" else {}
         self._update(tx, finding_id, state=state, **ready)
-        self._log.append(tx, "finding.state", {"finding": finding_id, "state": state})
+        said: dict[str, Json] = {"finding": finding_id, "state": state, **(why or {})}
+        self._log.append(tx, "finding.state", said)
 
     def finding(self, finding_id: str) -> StoredFinding:
         """One finding.
@@ -82,18 +110,6 @@ class Knowledge:
         with self._db.read() as tx:
             rows = self._db.rows(tx, oldest.limit(1))
         return _found(rows[0]) if rows else None
-
-    def put_handoff(self, tx: Connection, finding_id: str, ticket: JsonObject) -> None:
-        """File a ticket for a finding that text cannot fix, or bring its body up to date."""
-        row = {"finding": finding_id, "state": "open", "body": dict(ticket), "at": self._db.now()}
-        if self._db.insert_once(tx, handoffs, row):
-            self._log.append(tx, "handoff.filed", {"finding": finding_id})
-
-    def handoffs(self) -> list[JsonObject]:
-        """All tickets, oldest first."""
-        with self._db.read() as tx:
-            rows = self._db.rows(tx, self._db.mine(handoffs).order_by(handoffs.c.at))
-        return [{"finding": row["finding"], "state": row["state"], **row["body"]} for row in rows]
 
     def put_lesson(self, tx: Connection, lesson: Lesson) -> None:
         """Keep a lesson; one with this id is kept once."""
@@ -148,4 +164,14 @@ class Knowledge:
 
 
 def _found(row: RowMapping) -> StoredFinding:
-    return StoredFinding(finding=from_json(Finding, row["body"]), state=row["state"])
+    return StoredFinding(
+        finding=from_json(Finding, row["body"]), state=row["state"], opened_at=row["at"],
+        unseen_at=row["unseen_at"],
+    )  # fmt: skip
+
+
+def _over_time(earlier: Finding, now: Finding) -> Finding:
+    """What is counted now, seen first and last over both."""
+    firsts = [f.first_seen for f in (earlier, now) if f.first_seen is not None]
+    lasts = [f.last_seen for f in (earlier, now) if f.last_seen is not None]
+    return replace(now, first_seen=min(firsts, default=None), last_seen=max(lasts, default=None))

@@ -8,6 +8,7 @@ from memory.circuits import Circuits
 from memory.database import Clock, Database, Place, open_engine, utc_now
 from memory.effects import Effects
 from memory.gate_ledger import GateLedger
+from memory.handoffs import Handoffs
 from memory.incidents import Incidents, Steps
 from memory.knowledge import Knowledge
 from memory.leases import Leases
@@ -35,6 +36,7 @@ class Ledger:
         self.steps = Steps(db)
         self.reads = Reads(db)
         self.knowledge = Knowledge(db, self.audit)
+        self.handoffs = Handoffs(db, self.audit)
         self.proposals = Proposals(db, self.audit)
         self.gate = GateLedger(db, self.audit)
         self.leases = Leases(db)

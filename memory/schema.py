@@ -86,10 +86,11 @@ reads = Table(
 findings = Table(
     "findings", metadata, _project(), _text("id"), _text("signature"), _text("state"),
     Column("body", JSON, nullable=False), Column("evidence", JSON, nullable=True),
-    _text("ready_at", null=True), _text("at"),
+    _text("ready_at", null=True), _text("at"), _text("unseen_at", null=True),
     PrimaryKeyConstraint("project", "id"),
 )  # fmt: skip
-"""States: open, ready, watching, closed, reopened."""
+"""States: open, ready, watching, closed, reopened. `unseen_at`: the first analysis since when no
+unit had it; NULL: the latest analysis counted it."""
 
 proposals = Table(
     "proposals", metadata, _project(), _text("id"), Column("revision", Integer, nullable=False),
@@ -159,11 +160,11 @@ handoffs = Table(
     "handoffs", metadata, _project(), _text("finding"), _text("state"),
     Column("body", JSON, nullable=False), _text("at"),
     _text("sent_at", null=True), _text("problem", null=True), _text("closed_at", null=True),
-    Column("tries", Integer, nullable=False, server_default="0"),
+    Column("tries", Integer, nullable=False, server_default="0"), _text("tried_at", null=True),
     PrimaryKeyConstraint("project", "finding"),
 )  # fmt: skip
 """Tickets. States: open, closed (its rate fell, or a person said so). `sent_at`: when the webhook
-took it; `problem`: why it did not, last time."""
+took it; `problem`: why it did not, last time, which was at `tried_at`; `tries`: failed in a row."""
 
 choices = Table(
     "choices", metadata, _project(), Column("id", Text, primary_key=True), _text("kind"),
@@ -177,6 +178,7 @@ vectors = Table(
     "vectors", metadata, _project(), _text("kind"), _text("id"), _text("embedder"),
     _text("text_hash"), Column("data", LargeBinary, nullable=False), _text("at"),
     PrimaryKeyConstraint("project", "kind", "id", "embedder"),
+    Index("vectors_by_time", "project", "kind", "embedder", "at"),
 )  # fmt: skip
 """Unit vectors (float32, little endian) of lessons and findings. Chroma is an index over these."""
 
@@ -193,6 +195,7 @@ diagnose, screen, triage, ask, draft."""
 lessons = Table(
     "lessons", metadata, _project(), Column("id", Text, primary_key=True), _text("signature"),
     Column("body", JSON, nullable=False), _text("at"),
+    Index("lessons_by_signature", "project", "signature", "at"),
 )  # fmt: skip
 cases = Table(
     "cases", metadata, _project(), _text("id"), _text("finding"), _text("tag"),

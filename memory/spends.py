@@ -22,6 +22,8 @@ class Spent:
     """Input and output."""
     cost_usd: float | None
     """None: the cost of some call is not known."""
+    known_usd: float = 0.0
+    """Of the calls whose cost is known; never more than was spent."""
 
 
 class Spends:
@@ -68,4 +70,6 @@ class Spends:
         with self._db.read() as tx:
             calls, priced, used, money = tx.execute(asked).one()
         known_cost = float(money or 0.0) if priced == calls else None
-        return Spent(calls=calls, tokens=int(used or 0), cost_usd=known_cost)
+        return Spent(
+            calls=calls, tokens=int(used or 0), cost_usd=known_cost, known_usd=float(money or 0.0)
+        )

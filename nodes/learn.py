@@ -14,6 +14,7 @@ from contracts.json_types import Json, content_id
 from contracts.proposals import CardKind, Decision
 from memory.proposals import StoredProposal
 from memory.workspace import Workspace, open_workspace, thread_of
+from nodes.insights.recall import lesson_vectors
 
 
 class LearnReads(TypedDict):
@@ -46,9 +47,11 @@ def _learn(ws: Workspace, thread: str, proposal_id: str, watched: str | None) ->
     # a crash or beside another run of the node, must find what was learned and not another outcome.
     step = ":".join(("learn", stored.proposal.hash, *([watched] if watched else [])))
     lesson = _lesson(ws, stored, outcome)
+    vectors = lesson_vectors(ws, lesson)
 
     def write(tx: Connection) -> dict[str, Json]:
         ws.ledger.knowledge.put_lesson(tx, lesson)
+        ws.ledger.vectors.put(tx, vectors)
         _move(ws, tx, stored, outcome)
         return {"lesson": lesson.id}
 

@@ -2,13 +2,15 @@
 
 import os
 
+from connectors.embed.opening import open_embedder
 from connectors.harness.directory import DirectoryHarness
 from connectors.probe.worker import WorkerProbe
 from connectors.traces.files import read_spans
 from connectors.traces.opening import open_trace_source
 from connectors.traces.several import SeveralSources
 from contracts.errors import ConfigError
-from contracts.protocols import Harness, Probe, TraceSource
+from contracts.protocols import Embedder, Harness, Probe, TraceSource
+from memory.semantic import SemanticMemory
 from memory.workspace import Workspace
 
 
@@ -64,3 +66,25 @@ def open_probe(ws: Workspace) -> Probe:
         pass_env=[name for name in spec.env if name in os.environ],
         read_spans=read_spans,
     )
+
+
+def open_memory(ws: Workspace) -> SemanticMemory | None:
+    """What is recalled by meaning; None: the settings turned it off.
+
+    Raises:
+        ConfigError: the embedder needs an extra that is not installed.
+    """
+    embedder = open_embedder_of(ws)
+    if embedder is None:
+        return None
+    url = ws.settings.memory.chroma_url
+    return SemanticMemory(ws.ledger, embedder, ws.home, chroma_url=url)
+
+
+def open_embedder_of(ws: Workspace) -> Embedder | None:
+    """What makes vectors of texts; None: the settings turned it off.
+
+    Raises:
+        ConfigError: it needs an extra that is not installed.
+    """
+    return open_embedder(ws.settings.memory.embedder)

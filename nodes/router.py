@@ -1,21 +1,37 @@
 """Where a request goes, and whether what insights found is worth an optimisation pass."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NotRequired, cast
+from dataclasses import dataclass, replace
+from typing import Literal, NotRequired, cast, get_args
 
 from langgraph.runtime import Runtime
+from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
+from connectors.models.chat import open_model
+from contracts.codec import to_json
 from contracts.context import RunContext
 from contracts.errors import UsageError
-from contracts.findings import Finding
+from contracts.findings import TEXT_REMEDIES, Finding
 from contracts.json_types import Json, JsonObject, canonical_json, sha256_hex
 from memory.workspace import Workspace, open_workspace, thread_of
+from nodes.insights.spending import Meter
+from nodes.intent import ANSWER_TOKENS, TOKENS, Decided, by_model, by_words
 
-RequestKind = Literal["alert", "improve", "question", "watch", "undo"]
-REQUEST_KINDS: tuple[RequestKind, ...] = ("alert", "improve", "question", "watch", "undo")
+RequestKind = Literal["alert", "improve", "question", "watch", "undo", "text"]
+"""`text` is what a person wrote without saying which of the others it is; the router decides."""
+REQUEST_KINDS: tuple[RequestKind, ...] = get_args(RequestKind)
+
+
+UNCLEAR = 0.3
+"""Confidence of a diagnosis below which no edit is drafted; rules alone are never below it."""
+MINOR_RATE = 0.1
+"""Share of units: a finding of low severity that is surely (95 %) rarer is listed only."""
+INTENT = "router.intent"
+"""The step under which it is kept what free text stands for."""
+_FINDING = re.compile(r"\bf-[a-z2-7]{10}\b")
 
 
 class AlertBody(TypedDict):
@@ -37,6 +53,8 @@ class Request(TypedDict):
     release: NotRequired[str]
     slot: NotRequired[str]
     """Of a watch that a schedule asks for: each slot counts anew."""
+    about: NotRequired[Literal["status"]]
+    """Of a question that the router made of free text: answered from the ledger, without traces."""
 
 
 class RouterReads(TypedDict):
@@ -51,6 +69,8 @@ class RouterWrites(TypedDict):
     route: Literal["insights", "watch", "apply", "plan", "end"]
     proposal: NotRequired[str]
     """For watch and undo: the proposal of the release."""
+    request: NotRequired[Request]
+    """For free text: the request that it stands for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +87,11 @@ def alert_key(alert: AlertBody) -> str:
     return alert.get("key") or sha256_hex(canonical_json(alert.get("body")))
 
 
+_NEEDS: Mapping[str, str] = {
+    "alert": "alert", "question": "text", "text": "text", "watch": "release", "undo": "release",
+}  # fmt: skip
+
+
 def checked_request(value: object) -> Request:
     """The request, when it is one.
 
@@ -76,9 +101,11 @@ def checked_request(value: object) -> Request:
     if not isinstance(value, Mapping) or value.get("kind") not in REQUEST_KINDS:
         raise UsageError(f"request.kind: needs one of {', '.join(REQUEST_KINDS)}")
     kind = value["kind"]
-    needs = {"alert": "alert", "question": "text", "watch": "release", "undo": "release"}.get(kind)
+    needs = _NEEDS.get(kind)
     if needs is not None and not value.get(needs):
         raise UsageError(f"request.{needs}: a request of kind {kind!r} needs it")
+    if kind == "text" and not (isinstance(value["text"], str) and value["text"].strip()):
+        raise UsageError("request.text: needs words")
     if kind == "alert" and not isinstance(value["alert"], Mapping):
         raise UsageError("request.alert: needs an object with `source` and `body`")
     return cast("Request", value)
@@ -87,35 +114,74 @@ def checked_request(value: object) -> Request:
 def triage(
     findings: Sequence[Finding], *, open_for: str | None, asked: str | None = None
 ) -> Triage:
-    """Serious enough for an optimisation pass? The rule, without effects.
+    """Serious enough for an optimisation pass? The rule, without effects and without a model.
+
+    Of the findings that are worth it, the first whose best remedy is text and whose cause is known
+    goes on; then the first that text may mend all the same; then the first at all, which is handed
+    off. What a person asked for goes before ranking and severity.
 
     Args:
         findings: ranked, best first.
         open_for: the finding of the harness' one open proposal, if there is one.
         asked: a finding that a person asked to improve; it goes before the ranking.
     """
+    minors: list[str] = []
     if asked is not None:
         wanted = [f for f in findings if f.id == asked]
     else:
         actionable = [f for f in findings if f.actionable]
-        wanted = [f for f in actionable if f.text_fixable] or actionable
+        wanted = sorted((f for f in actionable if minor(f) is None), key=_order)
+        minors = [why for f in actionable if (why := minor(f)) is not None]
     if not wanted:
-        return Triage(next="end", finding=None, why="nothing is new, risen or chronic")
-    top = wanted[0]
+        why = minors[0] if minors else "nothing is new, risen or chronic"
+        return Triage(next="end", finding=None, why=why)
+    return _triaged(wanted[0], open_for=open_for, asked=asked is not None)
+
+
+def _triaged(top: Finding, *, open_for: str | None, asked: bool) -> Triage:
+    """What the one finding leads to."""
     if not top.text_fixable:
         return Triage(next="handoff", finding=top.id, why=f"text cannot fix it: {top.remedy}")
     if open_for == top.id:
         return Triage(next="end", finding=top.id, why="linked to its open proposal")
+    if not asked and _unclear(top):
+        sure = f"{top.diagnosis.confidence:.0%}"
+        why = f"its cause is not clear enough for an edit ({sure}); a person has to look"
+        return Triage(next="handoff", finding=top.id, why=why)
     if open_for is not None:
         return Triage(next="end", finding=top.id, why="ready: another proposal is open")
     return Triage(next="evolution", finding=top.id, why=f"{top.change}, {top.units} units")
 
 
+def minor(finding: Finding) -> str | None:
+    """Why a finding is listed but not worth a person's time; None: it is. A pure function."""
+    if finding.severity == "low" and finding.rate[2] < MINOR_RATE:
+        seen = f"{finding.units} of {finding.units_total}"
+        return f"of low severity and seldom ({seen}): listed, not worked on"
+    return None
+
+
+def _order(finding: Finding) -> tuple[bool, bool, bool]:
+    """Text first, then what text may mend, then the rest; the ranking decides among equals."""
+    text = finding.remedy in TEXT_REMEDIES
+    return not finding.text_fixable, finding.text_fixable and _unclear(finding), not text
+
+
+def _unclear(finding: Finding) -> bool:
+    return finding.diagnosis.confidence < UNCLEAR
+
+
 async def router(state: RouterReads, runtime: Runtime[RunContext]) -> RouterWrites:
-    """Bind the thread to its project and choose the branch. Reads `request`, writes `route`."""
+    """Bind the thread to its project and choose the branch.
+
+    Reads `request`; writes `route`, and for free text the `request` that it stands for.
+    """
     ws = await open_workspace(runtime)
-    request = checked_request(state["request"])
-    return await asyncio.to_thread(_route, ws, thread_of(runtime), request)
+    request, thread = checked_request(state["request"]), thread_of(runtime)
+    routed = await asyncio.to_thread(_route, ws, thread, request)
+    if request["kind"] != "text":
+        return routed
+    return {**routed, "request": await meant(ws, thread, request)}
 
 
 def _route(ws: Workspace, thread: str, request: Request) -> RouterWrites:
@@ -141,6 +207,51 @@ def _route(ws: Workspace, thread: str, request: Request) -> RouterWrites:
         decided = ws.ledger.proposals.decision(which.id, which.revision, "undo")
         return {"route": "apply" if decided else "plan", "proposal": which.id}
     return {"route": "insights"}
+
+
+async def meant(ws: Workspace, thread: str, request: Request) -> Request:
+    """The request that free text stands for; decided once, with why and what it cost.
+
+    Raises:
+        ConfigError: `models.router` cannot be opened.
+    """
+    text = request["text"]
+    kept = await asyncio.to_thread(ws.ledger.steps.get, thread, INTENT)
+    if kept is None:
+        decided = await _decide(ws, thread, text)
+
+        def write(tx: Connection) -> dict[str, Json]:
+            if decided.tokens:
+                ws.ledger.spends.add(
+                    tx, "triage", decided.asked or "", key=f"{thread}:{INTENT}",
+                    tokens=decided.tokens, cost_usd=decided.cost_usd, thread=thread,
+                )  # fmt: skip
+            return to_json(decided)
+
+        kept = await asyncio.to_thread(ws.ledger.steps.once, thread, INTENT, write)
+    if kept["intent"] == "improve":
+        named = _FINDING.search(text)
+        known = {str(s.finding.id) for s in await asyncio.to_thread(ws.ledger.knowledge.findings)}
+        finding = named[0] if named is not None and named[0] in known else None
+        return {"kind": "improve", "finding": finding, "text": text}
+    if kept["intent"] == "status":
+        return {"kind": "question", "text": text, "about": "status"}
+    return {"kind": "question", "text": text}
+
+
+async def _decide(ws: Workspace, thread: str, text: str) -> Decided:
+    """By the router model where one is set and may be asked, else by words."""
+    name = ws.settings.models.router
+    if name is None:
+        return by_words(text)
+    refusal = await asyncio.to_thread(Meter(ws, thread).refusal, tokens=TOKENS)
+    if refusal is not None:
+        rules = by_words(text)
+        return replace(rules, why=f"{name} was not asked: {refusal}; {rules.why}")
+    model = await asyncio.to_thread(
+        open_model, name, key="models.router", root=ws.root, answer_tokens=ANSWER_TOKENS
+    )
+    return await by_model(model, name, text)
 
 
 def incident_key(request: Request) -> str:

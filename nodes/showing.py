@@ -14,10 +14,16 @@ from contracts.harness import HarnessSnapshot
 from contracts.json_types import Json, JsonObject
 from contracts.proposals import CardKind, Proposal
 from memory.proposals import StoredCard, StoredProposal
+from memory.semantic_texts import title_of
 from memory.workspace import Workspace
 from nodes.decide import seats_needed
+from nodes.insights.recall import kept
+from nodes.insights.tried import tries
 
 PARTIAL = "the traces were read in part: counts and rates hold for what was read alone"
+
+SIMILAR = 3
+"""Tries for other failures that a card names."""
 
 KINDS: tuple[CardKind, ...] = ("undo", "override", "approve")
 """From the latest a proposal can have to the first."""
@@ -83,16 +89,23 @@ def evidence_lines(kept: JsonObject) -> list[EvidenceLine]:
 
 
 def _recalled(ws: Workspace, finding_id: str) -> list[TrailEntry]:
-    """What was tried before for this failure, and what became of it."""
+    """What was tried before for this failure and for those like it, and what became of it."""
     signature = ws.ledger.knowledge.finding(finding_id).finding.signature
-    return [
+    same = [
+        TrailEntry(at=one.at, who="memory", what=f"tried before: {one.sentence}")
+        for one in tries(ws.ledger.knowledge.lessons(signature))
+    ]
+    recalled = kept(ws.ledger.knowledge.evidence(finding_id))
+    like = [
         TrailEntry(
-            at=lesson.at, who="memory",
-            what=f"tried before: {lesson.edit}: {lesson.decision}"
-            f"{f' ({lesson.reason})' if lesson.reason else ''}, outcome: {lesson.outcome}",
+            at=one.tried.at, who="memory",
+            what=f"tried for {title_of(one.tried.signature)} ({', '.join(one.why)}): "
+            f"{one.tried.sentence}",
         )
-        for lesson in ws.ledger.knowledge.lessons(signature)
+        for one in (recalled.tries if recalled is not None else ())
+        if one.tried.signature != signature
     ]  # fmt: skip
+    return [*same, *like[:SIMILAR]]
 
 
 def _trail(ws: Workspace, proposal: Proposal) -> list[TrailEntry]:

@@ -18,6 +18,7 @@ from contracts.proposals import Release
 from contracts.traces import TraceQuery
 from memory.workspace import Workspace, open_workspace, thread_of
 from nodes.insights.analyze import Analysis, analyze
+from nodes.insights.choices import Choices, choices_of
 from nodes.insights.compare import rate_interval
 from nodes.ports import open_source
 from nodes.router import Request
@@ -47,9 +48,16 @@ async def watch(state: WatchReads, runtime: Runtime[RunContext]) -> WatchWrites:
         release = await asyncio.to_thread(ws.ledger.effects.release, release_id)
         source = open_source(ws)
         since = TraceQuery(start=release.at, end=ws.ledger.db.clock())
-        analysis = await analyze(source, since, project=ws.project)
+        known, said = await asyncio.to_thread(_before, ws)
+        analysis = await analyze(source, since, project=ws.project, known=known, choices=said)
         done = await asyncio.to_thread(_count, ws, thread, release, analysis)
     return {"watched": str(done["watched"])}
+
+
+def _before(ws: Workspace) -> tuple[list[Finding], Choices]:
+    """The same names and merges as in the analysis that found it: only then are counts alike."""
+    known = [stored.finding for stored in ws.ledger.knowledge.findings()]
+    return known, choices_of(ws.ledger.choices.listed())
 
 
 def _count(ws: Workspace, thread: str, release: Release, analysis: Analysis) -> JsonObject:

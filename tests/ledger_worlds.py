@@ -112,7 +112,7 @@ def fill(ledger: Ledger) -> Proposal:
         ledger.proposals.decide(tx, decision(kept, tag=tag))
         ledger.knowledge.put_finding(tx, finding())
         ledger.knowledge.put_evidence(tx, finding().id, {"by": tag})
-        ledger.knowledge.put_handoff(tx, finding().id, {"by": tag})
+        ledger.handoffs.file(tx, finding().id, {"by": tag})
         ledger.knowledge.put_lesson(tx, lesson(tag))
         ledger.knowledge.put_cases(tx, finding().id, [case("c")])
         ledger.gate.open(

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -57,9 +58,17 @@ class Answer(Generic[M]):
     """What the model said, cut, to be shown to it with the problem."""
     failed: bool = False
     """The call itself failed, so there is no answer to correct."""
+    cost_usd: float | None = None
+    """As the provider reports it; None: it does not, and nobody knows."""
 
 
-def open_model(name: str, *, key: str = "models.editor", root: Path | None = None) -> BaseChatModel:
+def open_model(
+    name: str,
+    *,
+    key: str = "models.editor",
+    root: Path | None = None,
+    answer_tokens: int = ANSWER_TOKENS,
+) -> BaseChatModel:
     """The chat model `provider:name`; no call is made.
 
     `scripted:<file>` answers from a file, for tests and dry runs (connectors/models/scripted.py).
@@ -68,6 +77,7 @@ def open_model(name: str, *, key: str = "models.editor", root: Path | None = Non
         name: such as `openai:gpt-5-mini` or `ollama:qwen3`.
         key: the setting that holds the name, for the message.
         root: the folder that a script's path is relative to.
+        answer_tokens: the most that it may write in one answer.
 
     Raises:
         ConfigError: the name is none, its provider is unknown, or the provider's package or key is
@@ -83,7 +93,7 @@ def open_model(name: str, *, key: str = "models.editor", root: Path | None = Non
 
     try:
         return init_chat_model(
-            rest, model_provider=provider, max_tokens=ANSWER_TOKENS, timeout=TIMEOUT_S,
+            rest, model_provider=provider, max_tokens=answer_tokens, timeout=TIMEOUT_S,
             max_retries=RETRIES,
         )  # fmt: skip
     except ImportError as error:
@@ -138,8 +148,9 @@ async def ask(
     tokens = _used(raw) or sent + budget.count_tokens(text)
     found = Parsed(value=parsed, problem=None) if parsed is not None else _read(raw, schema)
     return Answer(
-        parsed=found.value, problem=found.problem, tokens=tokens, text=redact_head(text, MAX_CHARS)
-    )
+        parsed=found.value, problem=found.problem, tokens=tokens,
+        text=redact_head(text, MAX_CHARS), cost_usd=cost_of(raw),
+    )  # fmt: skip
 
 
 async def _call(
@@ -187,6 +198,16 @@ def _shown(raw: AIMessage) -> str:
 
 def _used(raw: AIMessage) -> int:
     return raw.usage_metadata["total_tokens"] if raw.usage_metadata is not None else 0
+
+
+def cost_of(raw: AIMessage) -> float | None:
+    """What the call cost, where the provider says it beside the tokens it counted."""
+    said = raw.response_metadata
+    for place in (said.get("token_usage"), said.get("usage"), said):
+        cost = place.get("cost") if isinstance(place, dict) else None
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < inf:
+            return float(cost)
+    return None
 
 
 def _said(error: Exception) -> str:

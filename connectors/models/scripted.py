@@ -7,8 +7,8 @@ the file is one answer:
     {"answer": {...}}          a call of the tool the model was given, else the JSON as text
     {"error": "what failed"}   the call fails with it, as a provider's would
 
-with `"tokens": [in, out]` beside it where the use is to be reported. A process starts at the first
-line; a call after the last one fails.
+with `"tokens": [in, out]` and `"cost": usd` beside it where the use is to be reported. A process
+starts at the first line; a call after the last one fails.
 """
 
 import asyncio
@@ -50,6 +50,8 @@ class ScriptedAnswer:
     """Input and output, where the use is reported."""
     seconds: float = 0.0
     """How long the call takes."""
+    cost: float | None = None
+    """In USD, where the cost is reported."""
 
 
 class ScriptedModel(BaseChatModel):
@@ -126,6 +128,8 @@ def _result(answer: ScriptedAnswer, tool_names: object) -> ChatResult:
         message.usage_metadata = UsageMetadata(
             input_tokens=into, output_tokens=out, total_tokens=into + out
         )
+    if answer.cost is not None:
+        message.response_metadata = {"token_usage": {"cost": answer.cost}}
     return ChatResult(generations=[ChatGeneration(message=message)])
 
 
@@ -153,8 +157,8 @@ def _answer(line: str, where: str) -> ScriptedAnswer:
     except ValueError:
         raise ConfigError(f"{where}: not JSON") from None
     kinds = [kind for kind in _KINDS if isinstance(value, dict) and kind in value]
-    if not isinstance(value, dict) or len(kinds) != 1 or set(value) - {*kinds, "tokens"}:
-        raise ConfigError(f"{where}: needs one of text, answer, error, and tokens at most")
+    if not isinstance(value, dict) or len(kinds) != 1 or set(value) - {*kinds, "tokens", "cost"}:
+        raise ConfigError(f"{where}: needs one of text, answer, error; and tokens, cost at most")
     kind, said = kinds[0], value[kinds[0]]
     text, answer = said if isinstance(said, str) else None, said if isinstance(said, dict) else None
     if (answer if kind == "answer" else text) is None:
@@ -163,9 +167,13 @@ def _answer(line: str, where: str) -> ScriptedAnswer:
     counted = isinstance(tokens, list) and len(tokens) == 2 and {int} == set(map(type, tokens))
     if "tokens" in value and not counted:
         raise ConfigError(f"{where}: tokens needs two whole numbers, [in, out]")
+    cost = value.get("cost")
+    if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float)):
+        raise ConfigError(f"{where}: cost needs a number, in USD")
     return ScriptedAnswer(
         text=(text or "") if kind == "text" else "",
         answer=answer,
         error=ScriptedError(text) if kind == "error" else None,
         tokens=cast("tuple[int, int]", tuple(tokens)) if isinstance(tokens, list) else None,
+        cost=cost,
     )

@@ -9,17 +9,19 @@ the traces whose end is farthest are dropped and read again in a further pass.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Generator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
-from connectors.traces.chunks import Chunk, ChunkReader, TraceFile, detect, index_pieces, trace_ids
+from connectors.traces.chunks import TraceFile, detect
 from connectors.traces.formats import Format, named
+from connectors.traces.passes import Pass, last_seen
 from connectors.traces.plain import find_files
-from connectors.traces.raw import RawNote, RawSpan
-from connectors.traces.reading import Reading, spans_of
-from connectors.traces.tree import Built, build_trace, in_window
+from connectors.traces.reading import Reading
+from connectors.traces.shares import Share
+from connectors.traces.tree import Built, in_window
 from contracts.errors import SourceError, UsageError
 from contracts.traces import (
     SourceInfo,
@@ -32,15 +34,8 @@ from contracts.traces import (
 PAYLOAD_CAP_BYTES = 256 << 10
 BATCH_TRACES = 100
 MAX_WAITING_BYTES = 64 << 20
+MIN_WAITING_BYTES = 8 << 20  # of one share
 _UNREADABLE = ("no known format", "no spans in it", "empty", "not a regular file")
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """Spans of a trace whose last piece was not read yet."""
-
-    records: list[RawSpan | RawNote] = field(default_factory=list)
-    size: int = 0
 
 
 class FilesSource:
@@ -79,6 +74,33 @@ class FilesSource:
         self._cap = payload_cap_bytes
         self._batch = batch_traces
         self._max_waiting = max_waiting_bytes
+        self._share: Share | None = None
+        self._read: Reading | None = None
+
+    def share(self, index: int, of: int) -> "FilesSource":
+        """The same files, of which only the traces of one of `of` equal shares are given.
+
+        All shares together give what this source gives; each holds its part of the memory.
+        """
+        part = copy(self)
+        part._share = Share(index=index, of=of)  # noqa: SLF001  (one of us)
+        part._max_waiting = max(MIN_WAITING_BYTES, self._max_waiting // of)  # noqa: SLF001
+        return part
+
+    @property
+    def account(self) -> Reading:
+        """What the last read of a share saw, for `shares.joined`; can be sent between processes."""
+        if self._read is None:
+            raise ValueError("nothing was read yet")
+        return replace(self._read, files=[])
+
+    def size_bytes(self) -> int:
+        """Of all files that would be read, as they lie on disk.
+
+        Raises:
+            UsageError: there is none that can be read.
+        """
+        return sum(file.path.stat().st_size for file in self._open().files)
 
     async def check(self) -> SourceInfo:
         """Whether some file can be read, and in which format."""
@@ -120,6 +142,10 @@ class FilesSource:
             )
         return found
 
+    async def read_traces(self, trace_ids: Collection[TraceId]) -> list[Trace]:
+        """Those of these traces that are there, by one reading of the files."""
+        return await asyncio.to_thread(self._find_all, set(map(str, trace_ids)))
+
     def _open(self) -> Reading:
         """Find the files and their formats.
 
@@ -145,6 +171,9 @@ class FilesSource:
                 raise UsageError(f"{self._alone or paths[0]}: {said}")
             raise UsageError(f"{where}: none of {len(paths)} files can be read ({said})")
         _keep_richest(read, wanted)
+        if self._share is not None and self._share.index:
+            read.forget_skipped()  # the first share tells of the files
+        self._read = read
         return read
 
     def _batches(self, query: TraceQuery) -> Generator[TraceBatch, None, None]:
@@ -177,6 +206,9 @@ class FilesSource:
         read.read_through = True
         yield TraceBatch(traces=tuple(ready), read=read.report())
 
+    def _find_all(self, wanted: set[str]) -> list[Trace]:
+        return [built.trace for built in self._traces(self._open(), wanted)] if wanted else []
+
     def _find(self, trace_id: TraceId) -> Trace | None:
         read = self._open()
         for built in self._traces(read, {str(trace_id)}):
@@ -185,90 +217,17 @@ class FilesSource:
 
     def _traces(self, read: Reading, wanted: set[str] | None) -> Iterator[Built]:
         """Every trace, or the wanted ones, each once; as many passes as memory asks for."""
-        last = _last_seen(read.files)
+        last = last_seen(read.files, self._share)
         note = read
         while True:
-            one = _Pass(
-                read.files, note, wanted, last, cap=self._cap, max_waiting=self._max_waiting
-            )
+            one = Pass(
+                read.files, note, wanted, last, cap=self._cap, max_waiting=self._max_waiting,
+                share=self._share,
+            )  # fmt: skip
             yield from one.run()
             if not one.dropped:
                 return
             wanted, note = one.dropped, Reading(source="", files=[], skipped=[])
-
-
-@dataclass(slots=True)
-class _Pass:
-    """One reading of all files; afterwards `dropped` names what is left for a further one."""
-
-    files: Sequence[TraceFile]
-    note: Reading
-    wanted: set[str] | None
-    last: dict[str, int]
-    cap: int = field(kw_only=True)
-    max_waiting: int = field(kw_only=True)
-    waiting: dict[str, _Waiting] = field(default_factory=dict)
-    dropped: set[str] = field(default_factory=set)
-    given: set[str] = field(default_factory=set)
-    """Of formats whose pieces hold whole traces: the same log may come twice."""
-    held_bytes: int = 0
-
-    def run(self) -> Iterator[Built]:
-        """Every trace as soon as its last piece was read."""
-        ending: dict[int, list[str]] = {}
-        for key, number in self.last.items():
-            ending.setdefault(number, []).append(key)
-        for number, (file, chunk) in enumerate(_chunks(self.files, self.note)):
-            touched = self._take(file, chunk)
-            done = touched if file.format.whole else ending.pop(number, ())
-            for key in done:
-                if key in self.waiting:
-                    yield from self._give(key, whole=file.format.whole)
-            self._make_room()
-        for key in list(self.waiting):
-            yield from self._give(key, whole=False)
-
-    def _take(self, file: TraceFile, chunk: Chunk) -> list[str]:
-        """Put the records of one piece to those of their traces; names the traces that it has."""
-        whole = file.format.whole
-        if self.wanted is not None and not whole and not trace_ids(file, chunk.data) & self.wanted:
-            return []
-        ids: set[str] = set()
-        for raw in spans_of(file, chunk, self.note):
-            key = raw.trace_id
-            if (self.wanted is None or key in self.wanted) and key not in self.dropped:
-                self.waiting.setdefault(key, _Waiting()).records.append(raw)
-                ids.add(key)
-        touched = sorted(ids)
-        for key in touched:
-            self.waiting[key].size += len(chunk.data) // len(touched)
-            self.held_bytes += len(chunk.data) // len(touched)
-        return touched
-
-    def _give(self, key: str, *, whole: bool) -> Iterator[Built]:
-        held = self.waiting.pop(key)
-        self.held_bytes -= held.size
-        if whole and key in self.given:
-            again = sum(isinstance(record, RawSpan) for record in held.records)
-            self.note.count("spans", again)
-            self.note.count("duplicates", again)
-            return
-        if whole:
-            self.given.add(key)
-        if any(isinstance(record, RawSpan) for record in held.records):
-            yield build_trace(held.records, self.cap)
-        else:
-            self.note.mark({"scores_without_spans": 1})
-
-    def _make_room(self) -> None:
-        """Drop the traces whose end is farthest; a further pass reads them."""
-        while self.held_bytes > self.max_waiting and len(self.waiting) > 1:
-            known = (k for k in self.waiting if k in self.last)  # others no further pass would find
-            far = max(known, key=lambda k: (self.last[k], k), default=None)
-            if far is None:
-                return
-            self.held_bytes -= self.waiting.pop(far).size
-            self.dropped.add(far)
 
 
 def read_spans(path: Path, *, payload_cap_bytes: int = PAYLOAD_CAP_BYTES) -> Trace | None:
@@ -285,16 +244,6 @@ def read_spans(path: Path, *, payload_cap_bytes: int = PAYLOAD_CAP_BYTES) -> Tra
     built = list(source._traces(read, None))  # noqa: SLF001  (same module)
     best = max(built, key=lambda b: (b.spans, b.trace.id), default=None)
     return best.trace if best else None
-
-
-def _chunks(files: Iterable[TraceFile], note: Reading) -> Iterator[tuple[TraceFile, Chunk]]:
-    for file in files:
-        reader = ChunkReader(file)
-        for chunk in reader:
-            yield file, chunk
-        if reader.broken is not None:
-            note.partial = True
-            note.skip(file.path, f"line {reader.line + 1}: {reader.broken}")
 
 
 def _keep_richest(read: Reading, wanted: Format | None) -> None:
@@ -318,27 +267,3 @@ def _keep_richest(read: Reading, wanted: Format | None) -> None:
         read.why += " (asked for by --format)"
     elif left:
         read.why += f"; {len(left)} of poorer formats left out"
-
-
-def _last_seen(files: Sequence[TraceFile]) -> dict[str, int]:
-    """The number of a piece, from zero, behind which nothing more comes of each trace.
-
-    A document that holds one trace is not read for this: its head named the trace already; nor are
-    formats whose pieces hold whole traces, but for the number of their pieces.
-    """
-    last: dict[str, int] = {}
-    before = 0
-    if all(file.format.whole for file in files):
-        return last
-    for file in files:
-        pieces = 0
-        if file.whole_trace is not None:
-            last.update(dict.fromkeys(trace_ids(file, b""), before))
-            pieces = 1
-        elif file.format.whole:
-            pieces = sum(1 for _ in ChunkReader(file))
-        else:
-            for pieces, ids in index_pieces(file):
-                last.update(dict.fromkeys(ids, before + pieces - 1))
-        before += pieces
-    return last

@@ -68,6 +68,10 @@ class Reading:
     pages: Pages = field(default_factory=Pages)
     read_through: bool = False
     """Every file was read to its end: what is not there by now is missing."""
+    at: int = 0
+    """How far the reading is: 0 while files are opened, then one more for each piece."""
+    order: list[int] = field(default_factory=list)
+    """For each of `skipped`, how far the reading was."""
 
     def mark(self, marks: Mapping[str, int]) -> None:
         for name, count in marks.items():
@@ -76,8 +80,15 @@ class Reading:
     def skip(self, path: Path, why: str) -> None:
         if len(self.skipped) < MAX_SKIPPED:
             self.skipped.append(Skipped(path=str(path), why=why))
+            self.order.append(self.at)
         else:
             self.unlisted += 1
+
+    def forget_skipped(self) -> None:
+        """Another share tells of what was skipped up to here."""
+        self.skipped.clear()
+        self.order.clear()
+        self.unlisted = 0
 
     def count(self, name: str, more: int = 1) -> None:
         self.counts[name] = self.counts.get(name, 0) + more

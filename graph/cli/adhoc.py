@@ -96,7 +96,7 @@ def _source(asked: Asked, scratch: Path) -> TraceSource:
                 "environment": asked.environment,
             }
         )
-        budget_s = _length("--within", asked.within).total_seconds()
+        budget_s = length("--within", asked.within).total_seconds()
         return open_trace_source(spec, "--source", Path.cwd(), budget_s=budget_s)
     paths = [_from_stdin(scratch) if path == STDIN else path for path in asked.traces]
     shown = ", ".join("standard input" if path == STDIN else path for path in asked.traces)
@@ -114,18 +114,23 @@ def _from_stdin(scratch: Path) -> str:
 _SPAN = TypeAdapter(TimeSpan)
 
 
-def _length(option: str, text: str) -> timedelta:
+def length(option: str, text: str) -> timedelta:
+    """A length of time that an option gives, such as 24h.
+
+    Raises:
+        UsageError: it is none.
+    """
     try:
-        length = _SPAN.validate_python(text)
+        span = _SPAN.validate_python(text)
     except (ValidationError, OverflowError):
-        length = timedelta(0)
-    if length <= timedelta(0):
+        span = timedelta(0)
+    if span <= timedelta(0):
         raise UsageError(f"{option} {text!r}: not a length of time, such as 24h or 7d")
-    return length
+    return span
 
 
 def _before(moment: datetime, option: str, text: str) -> datetime:
     try:
-        return moment - _length(option, text)
+        return moment - length(option, text)
     except OverflowError:
         raise UsageError(f"{option} {text!r}: reaches back before all calendars") from None

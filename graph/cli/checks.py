@@ -233,14 +233,19 @@ def _schedules(ws: Workspace) -> tuple[bool, str]:
     return True, "; ".join(said)
 
 
+_ROLES = {
+    "editor": "drafts edits, playbooks where it fails",
+    "analyst": "is asked for causes, rules where it fails",
+    "router": "decides what free text asks for, and reads traces where models.screen_traces is set",
+}
+
+
 def _models(ws: Workspace) -> tuple[bool, str]:
-    """Opens the editor, without a call: a missing package or key shows here, not in a run."""
-    named = {k: v for k, v in ws.settings.models.model_dump().items() if v}
-    if not named:
-        return True, "none configured; rules and playbooks work without"
+    """Opens each model, without a call: a missing package or key shows here, not in a run."""
+    named = {role: getattr(ws.settings.models, role) for role in _ROLES}
     said = []
-    if editor := ws.settings.models.editor:
-        open_model(editor, root=ws.root)
-        said.append(f"editor {editor} drafts edits, playbooks where it fails")
-    said += [f"{role} {name} (not used yet)" for role, name in named.items() if role != "editor"]
-    return True, "; ".join(said)
+    for role, name in named.items():
+        if name is not None:
+            open_model(name, key=f"models.{role}", root=ws.root)
+            said.append(f"{role} {name} {_ROLES[role]}")
+    return True, "; ".join(said) or "none configured; rules and playbooks work without"

@@ -243,7 +243,7 @@ def _alert() -> JsonObject:
 
 def _others(stage: Stage, session: Session, top: Finding) -> None:
     """What else was found, and what became of it."""
-    handed = {ticket["finding"] for ticket in session.ws.ledger.knowledge.handoffs()}
+    handed = {ticket.finding for ticket in session.ws.ledger.handoffs.listed()}
     for stored in session.ws.ledger.knowledge.findings():
         finding = stored.finding
         if finding.id == top.id:

@@ -5,7 +5,20 @@ import sys
 import typer
 
 from contracts.errors import TracemendError
-from graph.cli import audit, decisions, demo, project, runs, serve, tokens
+from graph.cli import (
+    ask,
+    audit,
+    decisions,
+    demo,
+    findings,
+    handoffs,
+    memory,
+    profile,
+    project,
+    runs,
+    serve,
+    tokens,
+)
 
 app = typer.Typer(
     name="tracemend",
@@ -19,6 +32,8 @@ app.command("init")(project.init)
 app.command("doctor")(project.doctor)
 app.command("demo")(demo.demo)
 app.command("analyze")(runs.analyze)
+app.command("ask")(ask.ask)
+app.command("profile")(profile.profile)
 app.command("improve")(runs.improve)
 app.command("resume")(runs.resume)
 app.command("retry")(runs.retry)
@@ -29,6 +44,9 @@ app.command("reject")(decisions.reject)
 app.command("undo")(decisions.undo)
 app.command("serve")(serve.serve)
 app.add_typer(audit.app, name="audit")
+app.add_typer(findings.app, name="findings")
+app.add_typer(handoffs.app, name="handoffs")
+app.add_typer(memory.app, name="memory")
 app.add_typer(project.app, name="project")
 app.add_typer(tokens.app, name="token")
 

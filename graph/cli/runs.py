@@ -42,6 +42,10 @@ def analyze(
         str | None, typer.Option(help="Also read this long before --since, and compare.")
     ] = None,
     within: Annotated[str, typer.Option(help="Wall clock for reading from a --source.")] = "15m",
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes that read files; all cores when more than 50 MB."),
+    ] = None,
     as_json: _Json = False,
 ) -> None:
     """Read traces and print what keeps failing, and why. Needs no project and stores nothing.
@@ -63,7 +67,9 @@ def analyze(
 
     async def work() -> Analysis:
         with adhoc_source(asked) as given:
-            return await run(given.source, given.window, project="adhoc", baseline=given.baseline)
+            return await run(
+                given.source, given.window, project="adhoc", baseline=given.baseline, jobs=jobs
+            )
 
     found = run_async(work)
     if as_json:

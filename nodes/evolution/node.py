@@ -15,10 +15,11 @@ from contracts.context import RunContext
 from contracts.errors import PolicyRefused, TracemendError
 from contracts.findings import Finding
 from contracts.harness import HarnessSnapshot
-from contracts.json_types import Json, content_id
+from contracts.json_types import Json, JsonObject, content_id
 from contracts.proposals import Check, Draft, ProposalId
 from memory.budget import count_tokens
 from memory.cases import load_cases
+from memory.semantic_texts import title_of
 from memory.workspace import Workspace, open_workspace, thread_of
 from nodes.evolution.draft import draft, why_none
 from nodes.evolution.edits import apply_operations
@@ -26,6 +27,7 @@ from nodes.evolution.model_draft import model_draft
 from nodes.evolution.policy import RejectedEdit, check, refused
 from nodes.evolution.prompt import Brief
 from nodes.evolution.revise import Revising, make_revision, rejected_edits
+from nodes.insights.recall import kept as recalled_of
 from nodes.ports import open_harness
 from nodes.showing import evidence_lines
 
@@ -130,8 +132,15 @@ def _brief(
         unit="session" if kept.get("unit") == "session" else "trace",
         evidence=tuple(evidence_lines(kept)),
         snapshot=snapshot, include=spec.include, invariants=spec.invariants,
-        rejected=rejected, withheld=_case_files(ws),
+        rejected=rejected, tried=_tried(kept), withheld=_case_files(ws),
     )  # fmt: skip
+
+
+def _tried(evidence: JsonObject) -> tuple[str, ...]:
+    """What memory recalled when the finding was kept."""
+    recalled = recalled_of(evidence)
+    seen = recalled.tries if recalled is not None else ()
+    return tuple(f"{title_of(one.tried.signature)}: {one.tried.sentence}" for one in seen)
 
 
 def _case_files(ws: Workspace) -> frozenset[str]:

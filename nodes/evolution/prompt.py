@@ -4,7 +4,6 @@ Everything that comes from outside stands in a fence whose code is made of the t
 not in it, so that no text can end its own fence.
 """
 
-import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,11 +14,11 @@ from connectors.review.clean import one_line, safe
 from contracts.errors import PolicyRefused
 from contracts.findings import Finding
 from contracts.harness import HarnessSnapshot
-from contracts.json_types import sha256_hex
 from nodes.evolution.edits import shown_text
 from nodes.evolution.paths import included, path_problem, skills_root
 from nodes.evolution.playbook import instruction_file
 from nodes.evolution.policy import RejectedEdit
+from nodes.fence import fenced
 
 PROMPT_TOKENS = 9_000
 """Of the first message, so that three tries and their answers stay within the drafting budget."""
@@ -71,6 +70,8 @@ class Brief:
     include: tuple[str, ...]
     invariants: tuple[str, ...] = ()
     rejected: tuple[RejectedEdit, ...] = ()
+    tried: tuple[str, ...] = ()
+    """What was tried before for this failure and for those like it, a sentence each."""
     withheld: frozenset[str] = frozenset()
     """Files of the harness that hold cases; not even their names are told."""
 
@@ -99,17 +100,12 @@ def finding_text(
     if brief.rejected:
         parts += ["## Edits that a person rejected: do not offer them again"]
         parts += list(_rejected(brief.rejected))
+    if brief.tried:
+        parts += ["## What was tried before, here and for failures like this, and what it did"]
+        parts += [fenced("tried", one_line(one, 400)) for one in brief.tried[:MAX_LISTED]]
     head = "\n".join([*parts, "## Files", ""])
     room = limit - count_tokens(system_text(brief)) - count_tokens(head)
     return head + _files(brief, room, count_tokens)
-
-
-def fenced(label: str, text: str) -> str:
-    """The text between two lines with a code that is not in it; equal texts have equal fences."""
-    data = text.encode("utf-8", "surrogatepass")
-    codes = (sha256_hex(b"%d\0%b" % (n, data))[:12] for n in itertools.count())
-    code = next(code for code in codes if code not in text)
-    return f"<<< {label} {code}\n{text}\n>>> {code}"
 
 
 def _finding(brief: Brief) -> str:

@@ -33,9 +33,9 @@ from tests.ledger_worlds import (
 )
 
 STORES = (
-    "alerts", "artifacts", "audit", "choices", "circuits", "effects", "gate", "incidents",
-    "knowledge", "leases", "proposals", "protocol", "reads", "schedules", "spends", "steps",
-    "trail", "vectors",
+    "alerts", "artifacts", "audit", "choices", "circuits", "effects", "gate", "handoffs",
+    "incidents", "knowledge", "leases", "proposals", "protocol", "reads", "schedules", "spends",
+    "steps", "trail", "vectors",
 )  # fmt: skip
 
 
@@ -132,6 +132,8 @@ def _read_all(ledger: Ledger, kept: Proposal) -> Iterator[object]:
         yield ledger.alerts.open_incident(tx, "generic|nothing")
         standing = ledger.proposals.open_in(tx)
         yield standing if ledger.db.project == "empty" else None
+        tickets = ledger.handoffs.listed_in(tx), ledger.handoffs.get_in(tx, finding().id)
+        yield any(tickets) if ledger.db.project == "empty" else None
     yield ledger.alerts.of_thread("t-theirs")
     yield ledger.incidents.find("t-theirs")
     yield ledger.incidents.closed("t-theirs")
@@ -155,7 +157,8 @@ def _read_all(ledger: Ledger, kept: Proposal) -> Iterator[object]:
         ledger.proposals.count_for(kept.finding_id), ledger.proposals.card("p-1", 1, "approve"),
         ledger.proposals.decisions("p-1", 1, "approve"),
         ledger.proposals.decision("p-1", 1, "approve"), ledger.knowledge.evidence(finding().id),
-        ledger.knowledge.findings(), ledger.knowledge.oldest_ready(), ledger.knowledge.handoffs(),
+        ledger.knowledge.findings(), ledger.knowledge.oldest_ready(), ledger.handoffs.listed(),
+        ledger.handoffs.get(finding().id), ledger.handoffs.unsent(),
         ledger.knowledge.lessons(), ledger.knowledge.targets(finding().id),
         ledger.knowledge.all_cases(finding().id), ledger.gate.uses(),
         ledger.gate.issue_uses(finding().id), ledger.gate.opening(kept.hash),
@@ -164,7 +167,9 @@ def _read_all(ledger: Ledger, kept: Proposal) -> Iterator[object]:
         ledger.effects.release_of("c" * 64), ledger.circuits.listed(), ledger.circuits.paused(NOW),
         ledger.schedules.last_slots(), ledger.reads.get("t", "window"), ledger.protocol.count(),
         ledger.audit.verify().entries, ledger.choices.listed(),
-        ledger.vectors.listed("lesson", "hash"), ledger.spends.of_thread("t-theirs").calls,
+        ledger.vectors.listed("lesson", "hash"), ledger.vectors.stamp("lesson", "hash").count,
+        ledger.vectors.since("lesson", "hash", "", 9), ledger.vectors.hashes("lesson", "hash"),
+        ledger.spends.of_thread("t-theirs").calls,
         ledger.spends.since(datetime(2020, 1, 1, tzinfo=UTC)).calls,
     )  # fmt: skip
     if ledger.db.project == "empty":
@@ -192,7 +197,13 @@ def _write_all(ledger: Ledger, kept: Proposal) -> None:
         ledger.knowledge.put_finding(tx, finding(title="another"))
         ledger.knowledge.put_evidence(tx, finding().id, {"by": "me"})
         ledger.knowledge.set_finding(tx, finding().id, "ready")
-        ledger.knowledge.put_handoff(tx, finding().id, {"by": "me"})
+        ledger.knowledge.put_unseen(tx, ())
+        ledger.handoffs.file(tx, finding().id, {"by": "me"})
+        ledger.handoffs.close(tx, finding().id, {"by": "me"}, by="me")
+        ledger.handoffs.file_again(tx, finding().id, {"by": "me"})
+        for ticket in ledger.handoffs.listed_in(tx):
+            ledger.handoffs.not_sent(tx, ticket, "down")
+            ledger.handoffs.sent(tx, ticket)
         ledger.knowledge.put_lesson(tx, lesson("theirs"))
         ledger.knowledge.put_cases(tx, finding().id, [case("c"), case("d")])
         ledger.knowledge.targets_to_training(tx, finding().id)

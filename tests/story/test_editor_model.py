@@ -123,7 +123,7 @@ def test_a_hand_off_that_is_stored_is_not_drafted_again(world: World) -> None:
     with world.looking() as ledger:
         assert ledger.proposals.all_latest() == []
         tickets = {
-            str(ticket["finding"]): json.dumps(ticket) for ticket in ledger.knowledge.handoffs()
+            ticket.finding: json.dumps(ticket.body) for ticket in ledger.handoffs.listed()
         }
         top = ledger.knowledge.findings()[0].finding.id
     assert "The editor model gave no valid edit" in tickets[top]

@@ -19,7 +19,7 @@ from nodes.router import Request, alert_key, checked_request, incident_key
 
 _KEYS: Mapping[str, frozenset[str]] = {
     "alert": frozenset({"alert"}), "improve": frozenset({"finding"}),
-    "question": frozenset({"text"}), "watch": frozenset({"release"}),
+    "question": frozenset({"text"}), "text": frozenset({"text"}), "watch": frozenset({"release"}),
     "undo": frozenset({"release"}),
 }  # fmt: skip
 _LONGEST_TEXT = 20_000
@@ -133,7 +133,7 @@ def _start(ledger: Ledger, asked: Start) -> RunRow:
 def _own_thread(project: str, request: Request) -> str:
     """Equal alerts, watches and undos share a thread; what a person asks has one of its own."""
     kind, key = request["kind"], incident_key(request)
-    if kind in ("improve", "question"):
+    if kind in ("improve", "question", "text"):
         return str(uuid4())
     if kind == "alert":
         key = f"{request['alert']['source']}|{alert_key(request['alert'])}"

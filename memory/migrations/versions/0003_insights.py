@@ -20,8 +20,10 @@ def upgrade() -> None:
     op.add_column("handoffs", _text("sent_at", null=True))
     op.add_column("handoffs", _text("problem", null=True))
     op.add_column("handoffs", _text("closed_at", null=True))
+    op.add_column("findings", _text("unseen_at", null=True))
     tries = sa.Column("tries", sa.Integer, nullable=False, server_default="0")
     op.add_column("handoffs", tries)
+    op.add_column("handoffs", _text("tried_at", null=True))
     op.create_table(
         "choices", _project(), sa.Column("id", sa.String, primary_key=True), _text("kind"),
         _text("signature"), sa.Column("body", sa.JSON, nullable=False), _text("by"), _text("at"),
@@ -33,6 +35,8 @@ def upgrade() -> None:
         sa.Column("data", sa.LargeBinary, nullable=False), _text("at"),
         sa.PrimaryKeyConstraint("project", "kind", "id", "embedder"),
     )  # fmt: skip
+    op.create_index("vectors_by_time", "vectors", ["project", "kind", "embedder", "at"])
+    op.create_index("lessons_by_signature", "lessons", ["project", "signature", "at"])
     op.create_table(
         "spends", _project(), sa.Column("id", sa.String, primary_key=True),
         _text("thread", null=True), _text("purpose"), _text("model"),

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from contracts.errors import UsageError
 from contracts.findings import Diagnosis, Finding, FindingId, Remedy, Signature
-from nodes.answer import compose
 from nodes.handoff import ticket, why_text_cannot
 from nodes.router import alert_key, checked_request, incident_key, triage
 from nodes.watch import FEW, counted
@@ -93,14 +92,6 @@ def test_a_ticket_carries_counts_evidence_and_place() -> None:
     assert filed["where"] == "tool"
     assert filed["counts"] == {"units": 19, "units_total": 150}
     assert "never edits" in str(filed["why"])
-
-
-def test_an_answer_shows_what_the_question_is_about() -> None:
-    listed = [finding("payments"), finding("shipping")]
-    reply = compose("Why do shipping labels fail?", listed, "150")
-    assert "shipping does not answer: 19 of 150" in reply
-    assert "payments" not in reply
-    assert compose("?", [], "150") == "Nothing kept failing in 150 units."
 
 
 def test_a_watch_says_when_it_cannot_tell() -> None:

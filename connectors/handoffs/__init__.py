@@ -1,0 +1,1 @@
+"""Where hand-offs are delivered."""

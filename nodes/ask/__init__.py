@@ -1,0 +1,1 @@
+"""Questions about what fails, answered from the same counts as everything else."""
