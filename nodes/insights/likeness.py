@@ -49,9 +49,6 @@ _SMALL = frozenset({
     "us", "very", "was", "we", "were", "when", "while", "will", "with", "would", "you",
     "your",
 })  # fmt: skip
-_SEGMENTS = 2
-"""Places at which two messages of a like frame have other words, from which the frame is shared and
-what they say is not; one such place is likely to hold a value."""
 _ENDINGS = ("ations", "ation", "ings", "ing", "ed", "es", "s", "e", "y")
 _SHORTEST = 3
 
@@ -128,11 +125,11 @@ def conflict(a: Words, b: Words) -> str | None:
     return None
 
 
-def say_other_things(a: Words, b: Words) -> bool:
-    """Whether two messages of one frame differ in words at two places or more.
+def places_apart(a: Words, b: Words) -> int:
+    """At how many places two messages of one frame have other words.
 
-    A single place with another word holds a value as a rule (a name, a table). Whether more such
-    places hold values too, only many messages can tell.
+    At two or more the frame is shared and what they say is not. A single place holds a value as a
+    rule (a name, a table), or the one word that matters: only many messages can tell.
     """
     differing = 0
     for tag, i1, i2, j1, j2 in SequenceMatcher(
@@ -140,7 +137,7 @@ def say_other_things(a: Words, b: Words) -> bool:
     ).get_opcodes():
         if tag == "replace" and _meant(a.order[i1:i2]) and _meant(b.order[j1:j2]):
             differing += 1
-    return differing >= _SEGMENTS
+    return differing
 
 
 def _meant(words: Sequence[str]) -> bool:

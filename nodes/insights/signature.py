@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from configs.redaction import redact_head
 from contracts.findings import Signature
-from nodes.insights.likeness import Words, conflict, say_other_things, share, words_of
+from nodes.insights.likeness import Words, conflict, places_apart, share, words_of
 
 MAX_PART = 64
 MAX_TEMPLATE = 300
@@ -15,6 +15,7 @@ SIMILAR = 0.5  # share of common words from which two templates say the same thi
 MAX_LEADERS = 64  # findings of one key
 MOST_OTHERS = 2  # messages of one frame that say other things; of more, the words are values
 AGAIN = 2  # units, from which a message is no single case
+OFTEN = 5  # units of each, from which one other word is no value but what tells two messages apart
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _STEP_NUMBER = re.compile(r"[\s#]+\d+\Z")
@@ -139,10 +140,14 @@ def _other_things(members: Sequence[str], leader: Words, counts: Mapping[str, in
 
     Three or more of them are taken as one message with values in it.
     """
-    others = [t for t in members[:MAX_LEADERS] if say_other_things(words_of(t), leader)]
-    if len(others) > MOST_OTHERS or any(counts[t] < AGAIN for t in others):
+    apart = {t: places_apart(words_of(t), leader) for t in members[:MAX_LEADERS]}
+    others = [t for t, places in apart.items() if places]
+    if len(others) > MOST_OTHERS:
         return []
-    return others
+    clear = [t for t in others if apart[t] > 1]
+    if any(counts[t] < AGAIN for t in clear):
+        clear = []
+    return clear + [t for t in others if apart[t] == 1 and counts[t] >= OFTEN]
 
 
 class _Leading:

@@ -29,7 +29,7 @@ PATIENCE_S = 60
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A few hundred runs, two torn lines among them, and a second file with a baseline."""
     folder = tmp_path_factory.mktemp("made")
-    write_made(folder / "now.jsonl", 2_500)
+    write_made(folder / "now.jsonl", 5_000)
     write_made(folder / "before.jsonl", 800, seed=8)
     whole = (folder / "now.jsonl").read_bytes().splitlines(keepends=True)
     whole.insert(100, b'{"resourceSpans": [{"torn\n')

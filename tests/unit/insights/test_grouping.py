@@ -277,3 +277,15 @@ def test_a_finding_without_templates_is_known_by_its_signature_alone() -> None:
     first = analysed(some(FORMAT, 2)).findings
     older = [replace(f, templates=()) for f in first]
     assert analysed(some(FORMAT, 2), known=older).findings[0].id == first[0].id
+
+
+def test_one_other_word_that_recurs_tells_two_causes_apart() -> None:
+    day, month = "the limit of the day is reached", "the limit of the month is reached"
+    assert len(analysed(some(day, 9) + some(month, 5, 20)).findings) == 2
+    assert len(analysed(some(day, 9) + some(month, 4, 20)).findings) == 1
+
+
+def test_one_other_word_of_many_messages_is_a_value() -> None:
+    cities = ("Rome", "Oslo", "Bern", "Lima")
+    seen = [t for at, city in enumerate(cities) for t in some(f"{city} has no desk", 6, 20 * at)]
+    assert len(analysed(seen).findings) == 1
