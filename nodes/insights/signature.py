@@ -29,6 +29,8 @@ _CODE = re.compile(
 """Numbers that tell failures apart: HTTP statuses, exit codes. They stay, as `<404>`."""
 _OPENED = re.compile(r"<(?=\d)")
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
+    # Where a parser stopped says nothing about why: the same cut breaks in a string or behind it.
+    (re.compile(r"[^:()\n]{1,80}: line \d+ column \d+ \(char \d+\)"), "<parse>"),
     (re.compile(r"\b[a-z][a-z0-9+.-]{1,10}://[^\s'\"<>)\]]+"), "<url>"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"),
      "<time>"),

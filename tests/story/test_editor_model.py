@@ -122,9 +122,7 @@ def test_a_hand_off_that_is_stored_is_not_drafted_again(world: World) -> None:
     assert resumed.code == 0, resumed.err
     with world.looking() as ledger:
         assert ledger.proposals.all_latest() == []
-        tickets = {
-            ticket.finding: json.dumps(ticket.body) for ticket in ledger.handoffs.listed()
-        }
+        tickets = {ticket.finding: json.dumps(ticket.body) for ticket in ledger.handoffs.listed()}
         top = ledger.knowledge.findings()[0].finding.id
     assert "The editor model gave no valid edit" in tickets[top]
 

@@ -289,3 +289,10 @@ def test_one_other_word_of_many_messages_is_a_value() -> None:
     cities = ("Rome", "Oslo", "Bern", "Lima")
     seen = [t for at, city in enumerate(cities) for t in some(f"{city} has no desk", 6, 20 * at)]
     assert len(analysed(seen).findings) == 1
+
+
+def test_where_a_parser_stopped_tells_no_two_causes_apart() -> None:
+    said = "the answer is not JSON (JSONDecodeError: {}: line 1 column {} (char {}))"
+    one = said.format("Expecting ',' delimiter", 86, 85)
+    other = said.format("Unterminated string starting at", 79, 78)
+    assert len(analysed(some(one, 9) + some(other, 7, 20)).findings) == 1
