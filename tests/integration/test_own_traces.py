@@ -30,6 +30,8 @@ from tests.serve_process import ServeProcess, serve_process
 from tests.serving_app import make_token
 from tests.story.worlds import World, build_world, copy_world
 
+pytestmark = pytest.mark.servers
+
 THREAD = "5b2f6f0e-8d0c-5c0e-9a57-3f1f0f3c9d11"
 ALLOWED = {
     "http.request.method", "http.route", "http.response.status_code", "error.type",

@@ -16,7 +16,7 @@ from benchmarks.faults_results import Result, append, read
 from benchmarks.faults_server import Broken
 from benchmarks.faults_world import Embedded, Site, Stages, record_site
 
-pytestmark = [pytest.mark.story, pytest.mark.kill]
+pytestmark = [pytest.mark.story, pytest.mark.kill, pytest.mark.servers]
 
 FEW = (
     "alert-kept-not-answered", "alert-kept", "approve-decided-not-answered",

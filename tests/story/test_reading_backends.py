@@ -34,7 +34,7 @@ from tests.story.backends import (
 )
 from tests.story.worlds import PROJECT, Finished, Waiting, World, copy_world
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.servers]
 
 DESK = "desk"
 LANGSMITH_KEY = {"LANGSMITH_API_KEY": "lsv2_pt_fake"}
