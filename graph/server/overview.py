@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 from contracts.errors import StaleBase, UsageError
 from contracts.json_types import Json
 from contracts.proposals import Release
+from graph.findings import standing, title_of
 from graph.server.deps import DispatcherDep, InstallationDep, PrincipalDep, door_holding, doors_of
 from graph.server.problems import Problem
 from graph.server.views import (
@@ -98,8 +99,9 @@ async def list_findings(
     found = []
     for door in await doors_of(installation, caller, project):
         kept = await asyncio.to_thread(door.ws.ledger.knowledge.findings)
+        said = await asyncio.to_thread(standing, door.ws)
         found += [
-            finding_view(stored, door.ws.project)
+            finding_view(stored, door.ws.project, title_of(stored.finding, said))
             for stored in kept
             if state in (None, stored.state)
         ]

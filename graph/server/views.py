@@ -345,12 +345,12 @@ def incident_view(incident: Incident) -> IncidentView:
     return IncidentView.model_validate(fields)
 
 
-def finding_view(stored: StoredFinding, project: str) -> FindingView:
-    """One finding."""
+def finding_view(stored: StoredFinding, project: str, title: str) -> FindingView:
+    """One finding under the title that people gave it, or its own."""
     finding: Finding = stored.finding
     return FindingView(
         id=finding.id, project=project, state=stored.state, signature=finding.signature,
-        title=finding.title, units=finding.units, units_total=finding.units_total,
+        title=title, units=finding.units, units_total=finding.units_total,
         rate=list(finding.rate), change=finding.change, severity=finding.severity,
         cause=finding.diagnosis.cause, remedy=finding.remedy, actionable=finding.actionable,
         why_not=finding.why_not,

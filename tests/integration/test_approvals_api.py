@@ -412,6 +412,11 @@ def test_findings_runs_and_the_audit_log_are_shown(inbox: Inbox, served: Served)
         put_back = olga.post(f"/incidents/{thread}/retry")
         audit_ = vic.get("/audit/verify").json()
     assert found["title"] == "payment_api answers 504"
+    with inbox.looking() as ledger, ledger.db.write() as tx:
+        ledger.choices.put(tx, "rename", found["signature"], {"title": "Payments hang"}, by="ann")
+    with client(served, "vic", "viewer") as vic:
+        (renamed,) = vic.get("/findings").json()["findings"]
+    assert renamed["title"] == "Payments hang"
     assert (run["problem"], run["tries"], run["fired"]) == ("no disk", 6, 1)
     assert refused.status_code == 403
     assert put_back.status_code == 200, put_back.text
