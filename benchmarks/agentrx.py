@@ -14,16 +14,14 @@ the symptom (`agentrx_map.py`), else what a step of its sort most often is. Thes
 nothing is fitted. `--measure` wants `*ground_truth.json` in DIR.
 """
 
-import argparse
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import orjson
-
 from benchmarks.agentrx_map import ADHERENCE, MISALIGNED, MISREAD, TO_AGENTRX, plain
+from benchmarks.arguments import run_command
 from benchmarks.logs import documents, only, trace_of
 from benchmarks.whowhen_steps import Log, Step, log_of
 from connectors.traces.steps import STEP
@@ -200,17 +198,7 @@ def measure(folder: Path) -> None:
 
 def main() -> None:
     """Answer or measure."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.agentrx")
-    parser.add_argument("--in", dest="folder", type=Path)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--measure", type=Path)
-    given = parser.parse_args()
-    if given.measure is not None:
-        measure(given.measure)
-    if given.folder is not None and given.out is not None:
-        given.out.write_bytes(orjson.dumps(answers(given.folder), option=orjson.OPT_INDENT_2))
-    if not (given.measure or (given.folder and given.out)):
-        parser.error("give --in and --out, or --measure")
+    run_command("agentrx", answers=answers, measure=lambda folder, _repeats: measure(folder))
 
 
 if __name__ == "__main__":

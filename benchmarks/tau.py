@@ -13,7 +13,6 @@ it fits on other tasks than it judges, sets the figure beside the mere length of
 how often each check fires in failed and in passed runs.
 """
 
-import argparse
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,8 +22,8 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import orjson
 
+from benchmarks.arguments import run_command
 from benchmarks.fitting import Facts, auc, fit_logistic, folds, interval, matrix
 from benchmarks.logs import documents, only, trace_of
 from benchmarks.weights import Weights, read_weights, write_weights
@@ -210,23 +209,13 @@ def _print_checks(items: Sequence[Judged]) -> None:
     print(f"{'any that counts':28}{alarms[True]:>10}{alarms[False]:>10}")
 
 
+def _fit(folder: Path) -> None:
+    write_weights(TABLE, fitted(judged(folder)), list(FACTS))
+
+
 def main() -> None:
     """Answer, measure or fit."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.tau")
-    parser.add_argument("--in", dest="folder", type=Path)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--measure", type=Path)
-    parser.add_argument("--fit", type=Path)
-    parser.add_argument("--repeats", type=int, default=8)
-    given = parser.parse_args()
-    if given.fit is not None:
-        write_weights(TABLE, fitted(judged(given.fit)), list(FACTS))
-    if given.measure is not None:
-        measure(given.measure, given.repeats)
-    if given.folder is not None and given.out is not None:
-        given.out.write_bytes(orjson.dumps(answers(given.folder), option=orjson.OPT_INDENT_2))
-    if not (given.fit or given.measure or (given.folder and given.out)):
-        parser.error("give --in and --out, --measure, or --fit")
+    run_command("tau", answers=answers, measure=measure, fit=_fit)
 
 
 if __name__ == "__main__":

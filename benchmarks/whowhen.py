@@ -14,7 +14,6 @@ The score of a step is a sum of a few facts about it (`whowhen_facts.py`) times 
 folds by question), so that its figures do not come from the shipped table.
 """
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +21,8 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import orjson
 
+from benchmarks.arguments import run_command
 from benchmarks.fitting import Facts, fit_logistic, interval, matrix, splits
 from benchmarks.logs import documents, only, trace_of
 from benchmarks.weights import Weights, read_weights, write_weights
@@ -215,23 +214,13 @@ def _line(title: str, rows: Sequence[Mapping[str, float]]) -> None:
     print(f"{title:34}" + "".join(f"{_mean(rows, name):8.3f}" for name in MEASURES))
 
 
+def _fit(folder: Path) -> None:
+    write_weights(TABLE, fitted(labelled(folder)), COLUMNS)
+
+
 def main() -> None:
     """Answer, measure or fit."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.whowhen")
-    parser.add_argument("--in", dest="folder", type=Path)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--measure", type=Path)
-    parser.add_argument("--fit", type=Path)
-    parser.add_argument("--repeats", type=int, default=8)
-    given = parser.parse_args()
-    if given.fit is not None:
-        write_weights(TABLE, fitted(labelled(given.fit)), COLUMNS)
-    if given.measure is not None:
-        measure(given.measure, given.repeats)
-    if given.folder is not None and given.out is not None:
-        given.out.write_bytes(orjson.dumps(answers(given.folder), option=orjson.OPT_INDENT_2))
-    if not (given.fit or given.measure or (given.folder and given.out)):
-        parser.error("give --in and --out, --measure, or --fit")
+    run_command("whowhen", answers=answers, measure=measure, fit=_fit)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Annotated, Generic, TypeVar, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from connectors.review.clean import one_line
 
@@ -16,6 +16,17 @@ _MAX_STARTS = 64
 _DECODER = json.JSONDecoder(strict=False)  # weak models leave line ends bare inside strings
 
 M = TypeVar("M", bound=BaseModel)
+
+
+def _share(value: float) -> float:
+    share = value / 100 if 1 < value <= 100 else value
+    if not 0 <= share <= 1:
+        raise ValueError("must be between 0 and 1")
+    return share
+
+
+Share = Annotated[float, AfterValidator(_share), Field(description="0 to 1")]
+"""A share from 0 to 1; some models answer in per cent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from pydantic import BaseModel, Field, field_validator
 
 from configs.taxonomy import Cause
+from connectors.models.answers import Share
 from connectors.models.chat import TIMEOUT_S, Answer, Budget, ask
 from connectors.review.clean import one_line
 from contracts.findings import Finding
@@ -39,18 +40,9 @@ class OpinionAnswer(BaseModel):
         "instructions", "skill", "tool", "retrieval", "model", "infrastructure", "data"
     ] = Field(description="where the fix belongs")
     evidence: list[str] = Field(description="ids that show it, such as e1")
-    confidence: float = Field(description="0 to 1")
+    confidence: Share
     summary: str = Field(description="what goes wrong and why")
     falsifier: str = Field(description="what would prove this wrong")
-
-    @field_validator("confidence")
-    @classmethod
-    def _share(cls, value: float) -> float:
-        """Some models answer in per cent."""
-        share = value / 100 if 1 < value <= 100 else value
-        if not 0 <= share <= 1:
-            raise ValueError("must be between 0 and 1")
-        return share
 
     @field_validator("summary", "falsifier")
     @classmethod

@@ -12,9 +12,10 @@ from typing import Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field
 
 from configs.taxonomy import taxonomy
+from connectors.models.answers import Share
 from connectors.models.chat import TIMEOUT_S, Answer, Budget, ask
 from connectors.review.clean import one_line
 from contracts.findings import Evidence, Symptom
@@ -35,7 +36,7 @@ KINDS: Final[Mapping[str, str]] = {
     "unsupported_claim": "the answer claims what nothing in the run shows",
     "ignored_request": "a part of what was asked is left out, and the answer does not say so",
 }
-"""What only reading can find. Each is a kind of the taxonomy that is not counted."""
+"""What only reading can find. Kinds of the taxonomy; what a model says of them never counts."""
 
 BATCH: Final = 20
 """Runs that are told at once."""
@@ -57,15 +58,7 @@ class Hit(BaseModel):
     at: str = Field(description="name of the line, such as c2 or end")
     kind: str = Field(description="one of the kinds")
     quote: str = Field(description="from that run, word for word")
-    confidence: float = Field(description="0 to 1")
-
-    @field_validator("confidence")
-    @classmethod
-    def _share(cls, value: float) -> float:
-        share = value / 100 if 1 < value <= 100 else value
-        if not 0 <= share <= 1:
-            raise ValueError("must be between 0 and 1")
-        return share
+    confidence: Share
 
 
 class ScreenAnswer(BaseModel):
