@@ -15,6 +15,7 @@ from contracts.json_types import Json
 from contracts.traces import Payload, Span
 
 MAX_LITERAL = 20_000
+_MCP_KEYS = frozenset({"content", "isError", "structuredContent", "_meta"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +38,11 @@ def answer_of(payload: Payload | None) -> Answer:
     value = payload.value
     message = _tool_message(value)
     if message is None:
-        marked = isinstance(value, dict) and value.get("isError") is True
-        if marked and isinstance(value, dict):
-            return Answer(text=_content(value.get("content")), marked=True, cut=payload.truncated)
+        if isinstance(value, dict) and (value.get("isError") is True or _is_mcp(value)):
+            text = _content(value.get("content"))
+            marked = value.get("isError") is True
+            inner = None if marked else parsed(text)
+            return Answer(text=text, value=inner, marked=marked, cut=payload.truncated)
         return Answer(text=payload.text, value=value, cut=payload.truncated)
     text = _content(message.get("content"))
     call_id = message.get("tool_call_id")
@@ -63,6 +66,14 @@ def _tool_message(value: Json) -> Mapping[str, Json] | None:
             if isinstance(data, dict) and "content" in data and "tool_call_id" in data:
                 return data
     return None
+
+
+def _is_mcp(value: Mapping[str, Json]) -> bool:
+    """Whether it is a tool result of the Model Context Protocol: content parts and nothing else."""
+    parts = value.get("content")
+    if not isinstance(parts, list) or not parts or value.keys() - _MCP_KEYS:
+        return False
+    return all(isinstance(p, dict) and isinstance(p.get("text"), str) for p in parts)
 
 
 def _content(value: Json) -> str:

@@ -19,25 +19,28 @@ from nodes.insights.detect.view import ToolCall, View
 KIND = "contradicted_output"
 _STATES = ("status", "state", "result", "outcome", "decision")
 _COUNTS = ("total", "count", "total_count", "totalCount", "num_results", "n", "matches")
+_PAIRS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("pending", "processing", "in_progress", "queued", "waiting", "open", "draft", "scheduled",
+      "not_started", "on_hold"),
+     ("completed", "shipped", "delivered", "approved", "paid", "refunded", "resolved",
+      "finished", "done", "sent", "cancelled", "canceled", "closed")),
+    (("declined", "rejected", "denied", "refused", "failed", "failure", "not_done", "not_sent",
+      "unsuccessful", "bounced"),
+     ("approved", "accepted", "confirmed", "succeeded", "successful", "successfully",
+      "completed", "done", "paid", "sent", "delivered", "refunded", "booked")),
+    (("cancelled", "canceled", "closed", "inactive", "disabled", "expired", "suspended"),
+     ("active", "enabled", "confirmed")),
+    (("cancelled", "canceled"), ("shipped", "delivered", "approved", "scheduled")),
+    (("unavailable", "out_of_stock", "sold_out"), ("available",)),
+    (("shipped", "delivered", "completed", "paid", "approved"),
+     ("rejected", "declined", "denied")),
+)  # fmt: skip
 _OPPOSITE: Mapping[str, frozenset[str]] = {
-    word: frozenset(opposite)
-    for words, opposite in (
-        (("pending", "processing", "in_progress", "queued", "waiting", "open", "draft", "scheduled",
-          "not_started", "on_hold"),
-         ("completed", "shipped", "delivered", "approved", "paid", "refunded", "resolved",
-          "finished", "done", "sent", "cancelled", "canceled", "closed")),
-        (("declined", "rejected", "denied", "refused", "failed", "failure", "not_done", "not_sent",
-          "unsuccessful", "bounced"),
-         ("approved", "accepted", "confirmed", "succeeded", "successful", "successfully",
-          "completed", "done", "paid", "sent", "delivered", "refunded", "booked")),
-        (("cancelled", "canceled", "closed", "inactive", "disabled", "expired", "suspended"),
-         ("active", "enabled", "confirmed")),
-        (("unavailable", "out_of_stock", "sold_out"), ("available",)),
-        (("shipped", "delivered", "completed", "paid", "approved"),
-         ("rejected", "declined", "denied")),
-    )
+    word: frozenset(one for words, opposite in _PAIRS if word in words for one in opposite)
+    for words, _ in _PAIRS
     for word in words
-}  # fmt: skip
+}
+"""Words that no thing can be at once, by word: a thing may stand in several pairs."""
 _INTEGER = re.compile(r"(?<![\w.,:/#-])\d{1,7}(?![\w:/%-]|[.,]\d)")
 _PARTICIPLE = re.compile(
     r"(?:\A|_)(\w*(?:ed|sent|paid|found|done|exists?|available|valid|active|open|in_stock))\Z"

@@ -10,7 +10,7 @@ from contracts.json_types import Json
 from contracts.traces import Span, SpanId
 from nodes.insights.detect import shell, words
 from nodes.insights.detect.answers import Answer
-from nodes.insights.detect.login_words import says_auth
+from nodes.insights.detect.login_words import reports_auth
 from nodes.insights.detect.view import ToolCall, View
 
 _GENERIC = frozenset({"Exception", "Error", "ToolError", "ToolException", "BaseException"})
@@ -153,7 +153,7 @@ def _silent(view: View, call: ToolCall, scans: Scans) -> Fault | None:
         failed = shell.silently_failed(answer.text)
     else:
         failed = scans.says_error(call.answer_key, answer.text) or (
-            len(answer.text) <= MAX_NOTE and says_auth(answer.text)
+            len(answer.text) <= MAX_NOTE and reports_auth(answer.text)
         )
     return make_fault(view, call.span, answer.text, "output", explicit=False) if failed else None
 
@@ -170,7 +170,9 @@ def error_in(value: Json) -> str | None:
     denied = any(value.get(key) is False for key in ("ok", "success", "succeeded"))
     marked = any(value.get(key) is True for key in ("is_error", "isError", "failed"))
     named = str(value.get("status", "")).lower() in ("error", "failed", "failure", "timeout")
-    said = next((x for x in _some(value, "error", "errors", "exception") if x), None)
+    said = next((x for x in _some(value, "error", "errors", "exception") if x), None) or _numbered(
+        value
+    )
     if isinstance(said, bool):
         marked, said = True, None
     if isinstance(said, dict | list) and not said:
@@ -185,6 +187,15 @@ def error_in(value: Json) -> str | None:
     if code is not None and str(code) not in text:
         text = f"status {code} {text}"
     return text.strip() or "the answer says that it failed"
+
+
+def _numbered(value: Mapping[str, Json]) -> str | None:
+    """`errcode: 40003, errmsg: ...`: some interfaces number their failures, and 0 is none."""
+    number = next((n for n in _some(value, "errcode", "errno", "error_code") if n), None)
+    if not isinstance(number, int) or isinstance(number, bool):
+        return None
+    told = next((m for m in _some(value, "errmsg", "error_msg", "message", "msg") if m), None)
+    return f"error {number}: {told}" if isinstance(told, str) else None
 
 
 def _code_in(value: Json) -> str | None:
@@ -216,7 +227,7 @@ def _refused_login(value: Mapping[str, Json]) -> str | None:
     if any(isinstance(item, list | dict) and item for item in value.values()):
         return None
     notes = [note for note in _some(value, *_NOTE_KEYS) if isinstance(note, str)]
-    return next((note for note in notes if len(note) <= MAX_NOTE and says_auth(note)), None)
+    return next((note for note in notes if len(note) <= MAX_NOTE and reports_auth(note)), None)
 
 
 def broken_json(answer: Answer) -> bool:

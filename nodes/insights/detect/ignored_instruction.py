@@ -1,10 +1,11 @@
-"""A fixed text that the instructions ask for in every answer is missing.
+"""What the instructions ask for in every answer is missing: fixed words, or the form of JSON.
 
 Meaning: the instructions say that every answer ends, begins or comes with certain words, which they
-give outright, and the final answer lacks them. The rule is there already: saying it again will not
+give outright, and the final answer lacks them; or that answers are JSON and nothing else, and the
+answer holds no object or list at all. The rule is there already: saying it again will not
 help. Evidence: the rule and its line. Known limits: only rules with "every", "each", "always" or
 "all" and the literal words in quotes or behind a colon; rules with a condition are not judged, nor
-are answers that say what could not be done.
+are answers that say what could not be done. JSON that is there and broken is `malformed_output`.
 """
 
 import re
@@ -30,6 +31,17 @@ _EVERY = re.compile(r"\b(?:every|each|always|all)\b", re.IGNORECASE)
 _CONDITION = re.compile(
     r"\b(?:if|when|unless|where|after|once|in case|for (?:refunds|errors))\b|[<{\[]", re.IGNORECASE
 )
+_JSON = re.compile(
+    r"\b(?:answer|respond|reply|return|output|write)\w*\b[^.\n]{0,60}\b(?:only|nothing but|always"
+    r"|never anything (?:but|except))\b[^.\n]{0,40}\bJSON\b"
+    r"|\b(?:always|only|every (?:answer|reply|response))\b[^.\n]{0,20}"
+    r"\b(?:answer|respond|reply|return|output)?\w*\b[^.\n]{0,20}\b(?:in|with|as|is|be)\b"
+    r"[^.\n]{0,24}\bJSON\b",
+    re.IGNORECASE,
+)
+_WHERE = re.compile(
+    r"\b(?:if|when|unless|where|after|once|tools?|arguments?|action|calls?)\b", re.IGNORECASE
+)
 _ANSWER = re.compile(
     r"\b(?:answers?|repl(?:y|ies)|responses?|messages?|mails?|e-?mails?|letters?|reports?|texts?"
     r"|outputs?|posts?)\b",
@@ -44,8 +56,22 @@ def ignored_instruction(view: View, symptoms: Sequence[Symptom]) -> Iterator[Hit
     final = final_of(view)
     if final is None or final.span.kind != "llm" or claims.admits(final.text):
         return
+    rules = instructions(final.span)
+    form = json_rule(rules)
+    if form is not None and not {"{", "["} & set(final.text):
+        yield Hit(
+            kind=KIND,
+            span=final.span,
+            message=f"line {form.line} of the instructions asks for JSON and the answer holds none:"
+            f' "{form.text[:140]}"',
+            field="output",
+            code="json",
+            template="every answer must be JSON and this one holds none",
+            facts={"rule": form.text, "rule_line": form.line},
+        )
+        return
     said = _plain(final.text)
-    for asked, literal in required(instructions(final.span)):
+    for asked, literal in required(rules):
         if _plain(literal) not in said:
             yield Hit(
                 kind=KIND,
@@ -57,6 +83,19 @@ def ignored_instruction(view: View, symptoms: Sequence[Symptom]) -> Iterator[Hit
                 facts={"rule": asked.text, "rule_line": asked.line, "literal": literal},
             )
             return
+
+
+@lru_cache(maxsize=256)
+def json_rule(text: str) -> Asked | None:
+    """The line that asks for JSON in every answer, without a condition."""
+    if "json" not in text.lower():
+        return None
+    for number, line in enumerate(text.splitlines(), 1):
+        plain = line.strip().lstrip("-*# ")
+        match = _JSON.search(plain)
+        if match is not None and not _WHERE.search(plain[: match.end()]):
+            return Asked(line=number, text=plain)
+    return None
 
 
 @lru_cache(maxsize=256)

@@ -33,6 +33,12 @@ _HINTS = (
     "identifiant", "contrase", "autoriz",
 )  # fmt: skip
 _READ = 2000
+_CONDITION = re.compile(
+    r"\b(?:if|when|whenever|unless|until|in case|how to|wenn|falls|sobald|si|cuando|quand"
+    r"|lorsque)\b[^.;!?\n]*\Z",
+    re.IGNORECASE,
+)
+_BEFORE = 120
 
 
 def says_auth(text: str) -> bool:
@@ -40,3 +46,18 @@ def says_auth(text: str) -> bool:
     head = text[:_READ]
     low = head.lower()
     return any(hint in low for hint in _HINTS) and _AUTH.search(head) is not None
+
+
+def reports_auth(text: str) -> bool:
+    """Whether the text says so of what just happened, and not of what to do in such a case.
+
+    For answers that nobody marked as failed: pages and manuals speak of logins too.
+    """
+    head = text[:_READ]
+    low = head.lower()
+    if not any(hint in low for hint in _HINTS):
+        return False
+    return any(
+        _CONDITION.search(head[max(0, match.start() - _BEFORE) : match.start()]) is None
+        for match in _AUTH.finditer(head)
+    )

@@ -1,7 +1,8 @@
 """The answer reports what the failed step would have given.
 
 Meaning: a tool failed and did not work later, and the final answer says, without a word of the
-failure, that its work was done, or gives figures although every tool of the run failed.
+failure, that its work was done, or gives figures although every tool of the run failed, or gave
+nothing but the stack traces of the code that it ran.
 Evidence: the sentence of the answer, what the tool said, and whether the instructions already ask
 to report failures. A claim is tied to the failed call by what its name calls (`post_message`:
 "posted") or by names and ids of its arguments, and not where another call that worked fits as well.
@@ -13,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from contracts.findings import Symptom
-from nodes.insights.detect import claims, shell
+from nodes.insights.detect import claims, shell, words
 from nodes.insights.detect.final import Final, final_of
 from nodes.insights.detect.hits import Hit
 from nodes.insights.detect.system_text import about_reporting, asked_for
@@ -29,6 +30,7 @@ _YES_NO = re.compile(
 )
 QUOTE = 160
 MIN_WORDS = 3
+READ = 4_000  # characters of an output that are looked at
 MAX_FAILED = 8  # signatures of failures that are compared with the answer, last first
 MAX_WORKED = 100  # calls that worked, last first
 MAX_FIGURES = 40
@@ -37,10 +39,16 @@ MAX_FIGURES = 40
 def unsupported_claim(view: View, symptoms: Sequence[Symptom]) -> Iterator[Hit]:
     """At most one hit a trace: the first failed tool whose success the answer claims."""
     failed = [s for s in symptoms if s.kind in FAILURES]
-    if not failed:
+    broken = None if failed else _only_code(view)
+    if not failed and broken is None:
         return
     final = final_of(view)
     if final is None or claims.admits(final.text) or _mere_status(final):
+        return
+    if broken is not None:
+        sentence = _figures(view, final)
+        if sentence is not None:
+            yield _hit(final, broken, _last_line(broken.answer.text), sentence)
         return
     seen: set[str] = set()
     for symptom in reversed(failed):
@@ -52,8 +60,30 @@ def unsupported_claim(view: View, symptoms: Sequence[Symptom]) -> Iterator[Hit]:
             continue
         sentence = _claim(view, final, call)
         if sentence is not None:
-            yield _hit(final, call, symptom, sentence)
+            yield _hit(final, call, symptom.evidence.quote, sentence)
             return
+
+
+def _only_code(view: View) -> ToolCall | None:
+    """The last run of code, where no tool of the run gave anything but a stack trace of its code.
+
+    A stack trace may be what was asked for, so that such a call is no failure by itself.
+    """
+    calls = [call for call in view.calls.values() if call.span.output is not None]
+    if not calls or not all(shell.command_of(c.arguments) and _raised(c) for c in calls):
+        return None
+    return calls[-1]
+
+
+def _raised(call: ToolCall) -> bool:
+    text = call.answer.text
+    return "Traceback (most recent call last)" in text[:READ] and (
+        words.error_class(_last_line(text)) is not None
+    )
+
+
+def _last_line(text: str) -> str:
+    return text.strip()[-READ:].rpartition("\n")[2]
 
 
 def _mere_status(final: Final) -> bool:
@@ -61,13 +91,13 @@ def _mere_status(final: Final) -> bool:
     return final.span.kind != "llm" and len(final.text.split()) < MIN_WORDS
 
 
-def _hit(final: Final, call: ToolCall, symptom: Symptom, sentence: str) -> Hit:
+def _hit(final: Final, call: ToolCall, failure: str, sentence: str) -> Hit:
     asked = asked_for(final.span, about_reporting) if final.span.kind == "llm" else None
-    facts = {"tool": call.tool, "claim": sentence[:QUOTE], "failure": symptom.evidence.quote}
+    facts = {"tool": call.tool, "claim": sentence[:QUOTE], "failure": failure}
     return Hit(
         kind=KIND,
         span=final.span,
-        message=f'"{sentence[:QUOTE]}" is said after {call.tool} failed: {symptom.evidence.quote}',
+        message=f'"{sentence[:QUOTE]}" is said after {call.tool} failed: {failure}',
         field="output",
         start=max(0, final.text.find(sentence[:40])),
         place=call.tool,
@@ -120,6 +150,14 @@ def _names(call: ToolCall) -> frozenset[str]:
 
 def _invented(view: View, final: Final) -> str | None:
     """Where no tool worked: a sentence with figures that nobody gave, a yes or no, or "done"."""
+    for sentence in claims.sentences(final.text):
+        if claims.says_done(sentence) or _YES_NO.match(sentence):
+            return sentence
+    return _figures(view, final)
+
+
+def _figures(view: View, final: Final) -> str | None:
+    """A sentence with figures none of which the run was told."""
     told = _told(view, final)
     looked = 0
     for sentence in claims.sentences(final.text):
@@ -128,8 +166,6 @@ def _invented(view: View, final: Final) -> str | None:
         if looked > MAX_FIGURES:
             return None
         if figures and not any(figure in told for figure in figures):
-            return sentence
-        if claims.says_done(sentence) or _YES_NO.match(sentence):
             return sentence
     return None
 
