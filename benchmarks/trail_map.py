@@ -10,7 +10,7 @@ the row's author believed before counting; hits and seen are counts over annotat
 row without any keeps its level. Every figure in the benchmark is made by the same formula.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -223,9 +223,3 @@ def written(counts: Counts) -> Iterator[str]:
     yield "COUNTS: dict[str, tuple[int, int]] = {"
     yield from (f'    "{key}": {counts[key]},' for key in sorted(counts))
     yield "}"
-
-
-def rows_of(kinds: Iterable[str]) -> tuple[Row, ...]:
-    """The rows of some kinds."""
-    wanted = set(kinds)
-    return tuple(row for row in ROWS if row.kind in wanted)

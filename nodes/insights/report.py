@@ -5,13 +5,12 @@ from datetime import datetime
 from contracts.findings import Finding, Symptom
 from contracts.json_types import Json
 from contracts.traces import ReadReport
+from memory.budget import ANALYSIS_TOKENS
 from nodes.insights.analyze import Analysis, Window
-
-TOKEN_LIMIT = 60_000
 
 
 def analysis_json(
-    analysis: Analysis, *, model_tokens: int = 0, token_limit: int = TOKEN_LIMIT
+    analysis: Analysis, *, model_tokens: int = 0, token_limit: int = ANALYSIS_TOKENS
 ) -> dict[str, Json]:
     """The document; every key is always there."""
     return {

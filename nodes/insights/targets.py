@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from contracts.findings import Finding
 from contracts.gate import Case
-from contracts.json_types import Json, JsonObject
+from contracts.json_types import JsonObject
 from memory.cases import case_id
 from memory.families import assign_families
 from nodes.insights.facts import MOSTLY, Facts
@@ -90,19 +90,6 @@ def target_cases(
 def seeded(seed: int, family: str) -> str:
     """The order of families under a plan's seed."""
     return hashlib.sha256(f"{seed}|{family}".encode()).hexdigest()
-
-
-def family_of(case_input: Json) -> str:
-    """The family of one input by itself, before near duplicates are joined."""
-    case = Case(
-        id=case_id(case_input),
-        input=case_input,
-        assertions=(),
-        tags=frozenset(),
-        family="",
-        origin="",
-    )
-    return assign_families([case])[0].family
 
 
 def _place(finding: Finding) -> str:

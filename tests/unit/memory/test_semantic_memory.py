@@ -12,7 +12,7 @@ import pytest
 from connectors.embed.hashed import HashEmbedder
 from contracts.errors import UsageError
 from memory import semantic, semantic_index
-from memory.ledger import Ledger
+from memory.ledger import Ledger, open_ledger
 from memory.semantic import Searched, SemanticMemory
 from tests.semantic_worlds import about, kill, learned, memory_of, opened, other_process, seen
 
@@ -67,6 +67,20 @@ def test_from_some_number_on_the_index_answers_and_says_the_same(
     assert set(_ids(found)) == set(_ids(exact))
     for one, other in zip(found.near, exact.near, strict=True):
         assert one.likeness == pytest.approx(other.likeness, abs=1e-4)
+
+
+def test_a_project_recalls_nothing_of_another_one(ledger: Ledger, tmp_path: Path) -> None:
+    learned(ledger, 120)
+    other = open_ledger(tmp_path / "ledger.sqlite", "billing")
+    learned(other, 60, start=500)
+    ours = memory_of(ledger, tmp_path).search(ASKED, kind="lesson", limit=200)
+    theirs = memory_of(other, tmp_path).search(ASKED, kind="lesson", limit=200)
+    semantic_index.disown(tmp_path / "chroma" / "billing")
+    other.close()
+    assert theirs.how == "Chroma, over 60 lessons (hash-3-5-512)"
+    assert {*_ids(ours)} & {*_ids(theirs)} == set()
+    assert len(_ids(theirs)) <= 60
+    assert all(int(one.removeprefix("l-")) >= 500 for one in _ids(theirs))
 
 
 def test_nothing_is_sent_anywhere_and_no_text_is_in_the_index(
