@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from configs.gate_settings import GateSettings, ProbeSettings
 from contracts.errors import ConfigError
 from contracts.json_types import Json
 
@@ -156,29 +157,6 @@ class HarnessSettings(_Section):
     root: str
     include: tuple[str, ...] = Field(min_length=1)
     invariants: tuple[str, ...] = ()
-
-
-class ProbeSettings(_Section):
-    """How the agent is run on one input."""
-
-    kind: Literal["worker"]
-    command: tuple[str, ...] = Field(min_length=1)
-    concurrency: int = Field(default=2, ge=1, le=64)
-    timeout_s: float = Field(default=30, gt=0, le=3600)
-    env: tuple[str, ...] = ()
-    """Names of variables passed on from our environment; nothing else of it is."""
-
-
-class GateSettings(_Section):
-    """What the gate must prove and may spend."""
-
-    profile: Literal["starter", "standard", "strict"]
-    margin: float = Field(gt=0, le=0.5)
-    uses: int = Field(ge=1, le=100)
-    max_targets: int = Field(ge=1, le=100)
-    max_runs: int = Field(ge=1)
-    max_usd: float = Field(ge=0)
-    max_seconds: float = Field(gt=0)
 
 
 class ModelSettings(_Section):

@@ -26,6 +26,8 @@ class Case:
     """`file:<name>` or `trace:<id>`."""
     weak: bool = False
     """Graded by absence alone, so an agent that does nothing could pass."""
+    issue: str | None = None
+    """Signature of the finding that the input once failed with; None: of no known issue."""
 
 
 Verdict = Literal["accept", "reject", "inconclusive", "invalid"]
@@ -34,7 +36,8 @@ Verdict = Literal["accept", "reject", "inconclusive", "invalid"]
 RunResult = Literal["pass", "fail", "missing"]
 """A missing run is no fail and no pass: its block is repeated, at most twice."""
 
-ClaimName = Literal["L1", "L2", "G", "K", "L3"]
+ClaimName = Literal["L1", "L2", "G", "K", "L3", "LK"]
+"""LK: no harm on the listed sealed cases themselves (starter); reported, never asked for."""
 ClaimState = Literal["held", "not_held", "unknown", "not_asked"]
 Phase = Literal["target", "sealed", "critical", "guard"]
 
@@ -48,6 +51,29 @@ class PlannedCase:
     fingerprint: str
     """SHA-256 of the canonical case; the only thing a card shows of a sealed one."""
     repeats: int
+    protected: bool = False
+    """A stable pass under the baseline (ten stored runs or more, at least nine passes)."""
+    of_issue: bool = False
+    """A sealed case of the finding that the edit is for: L3 is about these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exemption:
+    """A named person lets a critical case fail that also fails under the baseline."""
+
+    case: CaseId
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
+    """A case left out in both arms because its surroundings are flaky; decided before the gate."""
+
+    fingerprint: str
+    owner: str
+    until: datetime
+    phase: Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +88,8 @@ class GatePlan:
     sealed: tuple[PlannedCase, ...]
     """In the order in which they run: SHA-256 of seed and family."""
     critical: tuple[PlannedCase, ...] = ()
-    guards: tuple[CaseId, ...] = ()
-    """Protected cases (ten stored baseline runs or more, at least nine passes)."""
+    guards: tuple[PlannedCase, ...] = ()
+    """Protected cases that are neither target nor sealed: the operator's own guards."""
     alpha: float
     """Level of this use, for L1 and L2 each."""
     target_alpha: float | None = None
@@ -86,6 +112,14 @@ class GatePlan:
     deadline_s: float
     agent_model: str | None = None
     judge_model: str | None = None
+    listed_rounds: int = 0
+    """Starter: rounds over the sealed cases, for what can be said of these cases alone (LK)."""
+    tokens: tuple[int, int] | None = None
+    """Purpose simplify: tokens of the edited files before and after."""
+    exempt: tuple[Exemption, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
+    weak_targets: int = 0
+    """Target cases graded by absence alone."""
     notes: tuple[str, ...] = ()
     """What the plan can and cannot prove, in sentences for the card."""
 
@@ -108,7 +142,9 @@ class Block:
     """One run of each arm on one case, close in time, in random order. Stored whole or not at all.
 
     A block with a missing run stays stored with its attempt number and is repeated as the next
-    attempt, at most twice. In a guard's screen only the candidate runs and `baseline` is None.
+    attempt, at most twice. Where only the candidate runs (a guard's first run and its screen)
+    `baseline` is None. Places of phase "guard": index 0 is the first run of the operator's own
+    guards, 1 to 3 the screen, 4 to 13 the test.
     """
 
     phase: Phase
@@ -142,6 +178,46 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What else a gate's verdict hangs on beside its plan and blocks. Any set text: INVALID."""
+
+    opening_alpha: float | None = None
+    """Level of the opening entry; INVALID `use_taken` where it is not the plan's."""
+    use_taken: bool = False
+    """Another gate took the use of the sealed set that this plan assumed."""
+    leaked: tuple[str, ...] = ()
+    """Fingerprints of sealed cases found in the edit or in what its author was shown."""
+    mismatch: str | None = None
+    """How the plan, an arm or a case differs from what was approved."""
+    judge: str | None = None
+    """Why the judge's answers cannot be used, such as "kappa .41, at least .60 is needed"."""
+    self_test: str | None = None
+    """What the gate's last check of itself found wrong."""
+
+
+NO_CONDITIONS = Conditions()
+"""Nothing is known against the gate."""
+
+CaseState = Literal["passed", "worse", "signal", "cleared", "confirmed", "failed", "missing"]
+"""worse: passes less often, below what is confirmed. signal: the candidate failed, not tested yet.
+cleared, confirmed: what the guard's test found. failed: a critical failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseOutcome:
+    """One case before and after; a sealed one by fingerprint, and only where a guard was tested."""
+
+    name: str
+    phase: Phase
+    before: tuple[int, int] | None
+    """(passes, runs) of the baseline; None: it was not run."""
+    after: tuple[int, int]
+    state: CaseState
+    p: float | None = None
+    """Of a guard's test, after Holm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GateReport:
     """The verdict and everything a person needs to judge it."""
 
@@ -169,6 +245,23 @@ class GateReport:
     needed: str | None
     """For an inconclusive verdict: how many more cases or repeats it would take."""
     notes: tuple[str, ...] = ()
+    cases: tuple[CaseOutcome, ...] = ()
+    """Targets, guards and critical cases one by one; sealed ones only where a guard was tested."""
+    cost_per_pass: tuple[float | None, float | None] = (None, None)
+    """(baseline, candidate) USD a passing sealed run; None is unknown."""
+    cost_per_run: tuple[float | None, float | None] = (None, None)
+    latency_p95: tuple[float, float] | None = None
+    """(baseline, candidate) seconds over the sealed runs; reported, not asked for."""
+    listed: tuple[float, int, float] | None = None
+    """LK: (last e-value, complete rounds, smallest margin shown on the listed cases or 1.0)."""
+    e_value: float | None = None
+    """Last of the e-process on the sealed differences at the plan's margin."""
+    spent_seconds: float = 0.0
+    """Sum over all runs."""
+    in_words: tuple[str, ...] = ()
+    """What was reached, in sentences for somebody who is no statistician."""
+    not_tested: tuple[str, ...] = ()
+    """What this gate says nothing about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

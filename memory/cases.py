@@ -16,7 +16,7 @@ from memory.families import assign_families, family_key
 
 __all__ = ["assign_families", "case_id", "family_key", "fingerprint", "keep_apart", "load_cases"]
 
-_KEYS: Final = ("id", "input", "tags", "family", "assert")
+_KEYS: Final = ("id", "input", "tags", "family", "assert", "issue")
 _TAGS: Final[tuple[str, ...]] = get_args(CaseTag)
 _DEFAULT_TAG: Final[CaseTag] = "training"
 _EDITORS_SEE: Final[frozenset[CaseTag]] = frozenset({"target", "training"})
@@ -111,6 +111,7 @@ def _case(value: object, place: str, name: str) -> Case:
         family=_name(value, "family", place),
         origin=f"file:{name}",
         weak=is_weak(assertions),
+        issue=_name(value, "issue", place) or None,
     )
 
 

@@ -1,6 +1,6 @@
 """What the gate has opened, run and concluded."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
@@ -73,8 +73,13 @@ class GateLedger:
             issue_use=row["issue_use"], alpha=row["alpha"], use_taken=row["use_taken"],
         )  # fmt: skip
 
-    def put_block(self, proposal_hash: str, block: Block) -> bool:
-        """Store a finished block whole; False when this attempt is there already."""
+    def put_block(
+        self, proposal_hash: str, block: Block, also: Callable[[Connection], None] | None = None
+    ) -> bool:
+        """Store a finished block whole; False when this attempt is there already.
+
+        `also` writes in the same transaction what belongs to the block, and only with it.
+        """
         with self._db.write() as tx:
             mine = (blocks.c.project == self._db.project) & (
                 blocks.c.proposal_hash == proposal_hash
@@ -85,7 +90,10 @@ class GateLedger:
                 "idx": block.index, "attempt": block.attempt, "body": to_json(block),
                 "seq": seq, "at": self._db.now(),
             }  # fmt: skip
-            return self._db.insert_once(tx, blocks, row)
+            stored = self._db.insert_once(tx, blocks, row)
+            if stored and also is not None:
+                also(tx)
+            return stored
 
     def blocks(self, proposal_hash: str) -> Sequence[Block]:
         """All blocks of a gate, in the order in which they were stored."""

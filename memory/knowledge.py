@@ -128,7 +128,7 @@ class Knowledge:
     def put_cases(self, tx: Connection, finding_id: str, mined: Iterable[Case]) -> None:
         """Keep cases mined for a finding; one with a known id stays as it was."""
         for case in mined:
-            tag = "target" if "target" in case.tags else "training"
+            tag = next((t for t in ("target", "sealed") if t in case.tags), "training")
             row = {"id": case.id, "finding": finding_id, "tag": tag, "body": to_json(case)}
             self._db.insert_once(tx, cases, {**row, "at": self._db.now()})
 
@@ -142,10 +142,15 @@ class Knowledge:
         rows = self._db.find(cases, finding=finding_id)
         return sorted((from_json(Case, row["body"]) for row in rows), key=lambda c: c.id)
 
+    def mined(self) -> Sequence[tuple[str, str, Case]]:
+        """Every mined case with its finding (or "ordinary") and what it is used for now."""
+        rows = self._db.find(cases)
+        return [(row["finding"], row["tag"], from_json(Case, row["body"])) for row in rows]
+
     def targets_to_training(self, tx: Connection, finding_id: str) -> None:
         """The drafter saw these cases; from now on they only train."""
         mine = (cases.c.project == self._db.project) & (cases.c.finding == finding_id)
-        tx.execute(update(cases).where(mine).values(tag="training"))
+        tx.execute(update(cases).where(mine & (cases.c.tag == "target")).values(tag="training"))
 
     def training_to_targets(self, tx: Connection, finding_id: str) -> None:
         """For a new proposal: the cases that were mined as targets are targets again.

@@ -3,10 +3,12 @@
 from memory.alerts import Alerts
 from memory.artifacts import Artifacts
 from memory.audit import AuditLog
+from memory.case_runs import CaseRuns
 from memory.choices import Choices
 from memory.circuits import Circuits
 from memory.database import Clock, Database, Place, open_engine, utc_now
 from memory.effects import Effects
+from memory.gate_checks import GateChecks
 from memory.gate_ledger import GateLedger
 from memory.handoffs import Handoffs
 from memory.incidents import Incidents, Steps
@@ -16,6 +18,7 @@ from memory.proposals import Proposals
 from memory.protocol import ProtocolRows
 from memory.reads import Reads
 from memory.schedules import Schedules
+from memory.sealed import SealedSet
 from memory.spends import Spends
 from memory.trail import Trail
 from memory.vectors import Vectors
@@ -49,6 +52,9 @@ class Ledger:
         self.choices = Choices(db, self.audit)
         self.vectors = Vectors(db)
         self.spends = Spends(db)
+        self.sealed = SealedSet(db, self.audit)
+        self.case_runs = CaseRuns(db)
+        self.gate_checks = GateChecks(db, self.audit)
 
     def close(self) -> None:
         """Give back the connections."""

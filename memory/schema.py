@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from memory.columns import Text
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 metadata = MetaData()
 
 
@@ -130,6 +130,37 @@ reports = Table(
     "gate_reports", metadata, _project(), _text("proposal_hash"), _text("verdict"), _text("hash"),
     Column("body", JSON, nullable=False), _text("at"),
     PrimaryKeyConstraint("project", "proposal_hash"),
+)  # fmt: skip
+sealed_cases = Table(
+    "sealed_cases", metadata, _project(), _text("fingerprint"), _text("case"), _text("family"),
+    Column("epoch", Integer, nullable=False), _text("at"), _text("retired_at", null=True),
+    _text("why", null=True),
+    PrimaryKeyConstraint("project", "fingerprint"),
+)  # fmt: skip
+"""The manifest of the sealed set."""
+
+sealed_uses = Table(
+    "sealed_uses", metadata, _project(), _text("proposal_hash"), _text("case"),
+    _text("fingerprint"), _text("family"), _text("at"),
+    PrimaryKeyConstraint("project", "proposal_hash", "case"),
+)  # fmt: skip
+sealed_epochs = Table(
+    "sealed_epochs", metadata, _project(), _text("proposal_hash"),
+    Column("epoch", Integer, nullable=False), _text("at"),
+    PrimaryKeyConstraint("project", "proposal_hash"),
+)  # fmt: skip
+"""Epochs that an accept ended."""
+
+case_runs = Table(
+    "case_runs", metadata, _project(), Column("id", Text, primary_key=True), _text("source"),
+    _text("fingerprint"), _text("revision"), _text("result"),
+    Column("body", JSON, nullable=False), _text("at"),
+    Index("case_runs_by_revision", "project", "revision", "fingerprint"),
+)  # fmt: skip
+gate_checks = Table(
+    "gate_checks", metadata, _project(), Column("id", Text, primary_key=True), _text("kind"),
+    _text("subject"), Column("ok", Boolean, nullable=False), Column("body", JSON, nullable=False),
+    _text("at"), Index("gate_checks_by_kind", "project", "kind", "at"),
 )  # fmt: skip
 effects = Table(
     "effects", metadata, _project(), Column("key", Text, primary_key=True), _text("kind"),

@@ -18,9 +18,10 @@ from memory.gate_ledger import Opening
 from memory.ledger import Ledger
 from memory.proposals import StoredCard
 from memory.schema import metadata
+from memory.sealed import Member
 from memory.vectors import Vector
 from tests.card_worlds import MAIN, RETRY, edit, finding, harness, proposal, release, report
-from tests.gate_worlds import block, case
+from tests.gate_worlds import block, case, graded
 
 NOW = datetime(2026, 12, 1, 9, 30, tzinfo=UTC)
 SNAPSHOT = HarnessSnapshot(files={"main.md": HarnessFile(data=b"\x00exact\r\n")})
@@ -128,8 +129,18 @@ def fill(ledger: Ledger) -> Proposal:
         ledger.protocol.put_run(tx, f"run-{tag}", f"t-{tag}", {"by": tag})
         ledger.choices.put(tx, "rename", "a:b", {"title": "t"}, by="ann")
         ledger.vectors.put(tx, [vector(f"l-{tag}", tag.encode())])
+        ledger.sealed.seal(tx, [member()])
+        ledger.sealed.used(tx, kept.hash, member())
+        ledger.sealed.rotate(tx, kept.hash)
+        ledger.case_runs.add(tx, "cases", "f", Revision("a"), graded("pass"), key="k")
+        ledger.gate_checks.put(tx, "planted", ok=True, body={"by": tag})
         ledger.spends.add(tx, "ask", "m", key="k", tokens=7, cost_usd=0.5, thread=f"t-{tag}")
     return kept
+
+
+def member(name: str = "c") -> Member:
+    """A sealed case of the manifest."""
+    return Member(fingerprint=f"print of {name}", case=CaseId(name), family=f"family of {name}")
 
 
 def everything(db: Database, project: str) -> dict[str, Sequence[JsonObject]]:

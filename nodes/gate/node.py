@@ -13,7 +13,16 @@ from typing_extensions import TypedDict
 from contracts.codec import from_json
 from contracts.context import RunContext
 from contracts.errors import GateError, TracemendError
-from contracts.gate import Block, Case, CaseId, GatePlan, GateReport, Graded, Verdict
+from contracts.gate import (
+    Block,
+    Case,
+    CaseId,
+    Conditions,
+    GatePlan,
+    GateReport,
+    Graded,
+    Verdict,
+)
 from contracts.harness import HarnessSnapshot
 from contracts.json_types import Json, JsonObject
 from contracts.proposals import Proposal, ProposalState
@@ -165,8 +174,10 @@ class _Runner:
         return next_step(
             self.gate.plan, blocks,
             spent_seconds=sum(_seconds(block) for block in blocks) / self.gate.concurrency,
-            spent_usd=spent, opening_alpha=self.gate.opening.alpha,
-            use_taken=self.gate.opening.use_taken,
+            spent_usd=spent,
+            conditions=Conditions(
+                opening_alpha=self.gate.opening.alpha, use_taken=self.gate.opening.use_taken
+            ),
         )  # fmt: skip
 
     async def _run_all(self, todo: Sequence[BlockToRun], done: int, ends: float) -> None:

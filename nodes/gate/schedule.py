@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from contracts.gate import Block, CaseId, GatePlan, GateReport, Phase
+from contracts.gate import NO_CONDITIONS, Block, CaseId, Conditions, GatePlan, GateReport, Phase
 from nodes.gate.standing import Standing, stand
 from nodes.gate.tally import Place, Tally, places_of, round_of
 from nodes.gate.verdict import report_on
@@ -55,9 +55,7 @@ def next_step(
     *,
     spent_seconds: float,
     spent_usd: float | None,
-    opening_alpha: float | None = None,
-    use_taken: bool = False,
-    leaked: Sequence[str] = (),
+    conditions: Conditions = NO_CONDITIONS,
 ) -> Work | Finished:
     """The next blocks, or the report.
 
@@ -69,14 +67,12 @@ def next_step(
         blocks: all that are stored for this gate, in any order.
         spent_seconds: running time of this gate so far, over all its processes.
         spent_usd: what it cost so far; None is unknown, and then only runs and time are bounded.
-        opening_alpha: level of the opening entry, where there is one.
-        use_taken: another gate took the use of the sealed set that this plan assumed.
-        leaked: fingerprints of sealed cases that leaked.
+        conditions: what else the verdict hangs on.
 
     Raises:
         ValueError: the plan asks for what this gate cannot decide.
     """
-    standing = stand(plan, blocks, opening_alpha=opening_alpha, use_taken=use_taken, leaked=leaked)
+    standing = stand(plan, blocks, conditions)
     waiting = _waiting(standing)
     if not waiting:
         return Finished(report=report_on(standing, blocks))

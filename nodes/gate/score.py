@@ -31,8 +31,16 @@ _NUMBER = re.compile(r"[-+]?\d[\d,_]*(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
 _CLASS = re.compile(r"[A-Za-z_][\w.]{0,80}")
 
 
-def grade(case: Case, observation: Observation, symptoms: Sequence[Symptom]) -> Graded:
+def grade(
+    case: Case,
+    observation: Observation,
+    symptoms: Sequence[Symptom],
+    outside: Mapping[int, Answer] | None = None,
+) -> Graded:
     """Grade a run by the case's assertions; `symptoms` are what the detectors found in its spans.
+
+    `outside` answers assertions that are not ours to answer (`python`, `judge`), by their place
+    from 0; one that nobody answered is unknown.
 
     An agent's own error is a fail. A run that could not be observed, or in which no model could be
     reached, is missing whatever its text says. One assertion that does not hold fails the run;
@@ -49,7 +57,11 @@ def grade(case: Case, observation: Observation, symptoms: Sequence[Symptom]) -> 
     if observation.error is not None:
         return _graded(observation, "fail", (f"agent error: {_code(observation.error)}",))
     run = Run(observation=observation, symptoms=tuple(symptoms))
-    answers = [(_name(i, a), _holds(run, a)) for i, a in enumerate(case.assertions, start=1)]
+    given = outside or {}
+    answers = [
+        (_name(i + 1, a), given[i] if i in given else _holds(run, a))
+        for i, a in enumerate(case.assertions)
+    ]
     failed = tuple(name for name, answer in answers if answer == "no")
     unknown = tuple(f"{name}: unknown" for name, answer in answers if answer == "unknown")
     if failed:

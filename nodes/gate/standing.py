@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contracts.gate import Block, GatePlan
+from contracts.gate import NO_CONDITIONS, Block, Conditions, GatePlan
 from nodes.gate.claims import (
     Cost,
     Fixed,
@@ -59,12 +59,7 @@ class Standing:
 
 
 def stand(
-    plan: GatePlan,
-    blocks: Sequence[Block],
-    *,
-    opening_alpha: float | None = None,
-    use_taken: bool = False,
-    leaked: Sequence[str] = (),
+    plan: GatePlan, blocks: Sequence[Block], conditions: Conditions = NO_CONDITIONS
 ) -> Standing:
     """Read the stored blocks against the plan.
 
@@ -84,7 +79,7 @@ def stand(
     }
     return Standing(
         tally=counted,
-        invalid=_invalid(counted, opening_alpha, use_taken=use_taken, leaked=leaked),
+        invalid=_invalid(counted, conditions),
         fixed=l1,
         unharmed=l2,
         cost=look.cost if look else cost_per_run_claim(plan, targets if not plan.looks else ()),
@@ -108,21 +103,32 @@ def _check_supported(plan: GatePlan) -> None:
         raise ValueError(f"the looks spend more than the level {plan.alpha!r}")
 
 
-def _invalid(
-    counted: Tally, opening_alpha: float | None, *, use_taken: bool, leaked: Sequence[str]
-) -> str | None:
-    plan = counted.plan
+def _invalid(counted: Tally, conditions: Conditions) -> str | None:
+    plan, opening_alpha = counted.plan, conditions.opening_alpha
     asked = bool(plan.sealed) or plan.target_alpha is None  # else nothing is decided at alpha
-    if use_taken or (asked and opening_alpha is not None and opening_alpha != plan.alpha):
+    if conditions.use_taken or (
+        asked and opening_alpha is not None and opening_alpha != plan.alpha
+    ):
         return "use_taken"
     if plan.base == plan.candidate:
         return "no change"
-    if counted.problem is not None:
-        return f"plan mismatch: {counted.problem}"
-    if leaked:
-        return f"leak: {len(leaked)} sealed case{'s' * (len(leaked) > 1)}"
+    said = _against(counted, conditions)
+    if said is not None:
+        return said
     for phase in ("target", "sealed"):
         share = counted.missing_share("target" if phase == "target" else "sealed")
         if share > MOST_MISSING:
             return f"missing blocks: {share:.0%} of the {phase} blocks, at most 5 % may be"
     return None
+
+
+def _against(counted: Tally, conditions: Conditions) -> str | None:
+    """What is known against the gate itself, the first of it."""
+    leaked = len(conditions.leaked)
+    known = (
+        ("plan mismatch", counted.problem or conditions.mismatch),
+        ("leak", f"{leaked} sealed case{'s' * (leaked > 1)}" if leaked else None),
+        ("self-test", conditions.self_test),
+        ("judge", conditions.judge),
+    )
+    return next((f"{name}: {why}" for name, why in known if why is not None), None)

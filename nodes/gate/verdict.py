@@ -4,7 +4,17 @@ import math
 from collections.abc import Sequence
 
 from contracts.codec import to_json
-from contracts.gate import Block, Claim, ClaimName, ClaimState, GatePlan, GateReport, Verdict
+from contracts.gate import (
+    NO_CONDITIONS,
+    Block,
+    Claim,
+    ClaimName,
+    ClaimState,
+    Conditions,
+    GatePlan,
+    GateReport,
+    Verdict,
+)
 from contracts.json_types import canonical_json, sha256_hex
 from nodes.gate.design import plan_hash, planned_runs
 from nodes.gate.standing import Standing, stand
@@ -17,9 +27,7 @@ def report(
     plan: GatePlan,
     blocks: Sequence[Block],
     *,
-    opening_alpha: float | None = None,
-    use_taken: bool = False,
-    leaked: Sequence[str] = (),
+    conditions: Conditions = NO_CONDITIONS,
     stopped: str | None = None,
 ) -> GateReport:
     """The verdict on what is stored.
@@ -27,12 +35,10 @@ def report(
     Args:
         plan: as approved.
         blocks: all that are stored, in any order.
-        opening_alpha: level of the opening entry; INVALID where it is not the plan's.
-        use_taken: another gate took the use of the sealed set that this plan assumed.
-        leaked: fingerprints of sealed cases found in the edit or in what its author was shown.
+        conditions: what else the verdict hangs on.
         stopped: why the gate ended before its plan did, such as "budget".
     """
-    standing = stand(plan, blocks, opening_alpha=opening_alpha, use_taken=use_taken, leaked=leaked)
+    standing = stand(plan, blocks, conditions)
     return report_on(standing, blocks, stopped=stopped)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from contracts.alerts import Alert
 from contracts.errors import LeaseLost, ProjectMismatch, TracemendError, UsageError
+from contracts.harness import Revision
 from contracts.proposals import Proposal, ProposalId, ReleaseId
 from memory.database import Place, rfc3339
 from memory.gate_ledger import Opening
@@ -17,7 +18,7 @@ from memory.leases import Lease
 from memory.ledger import Ledger, open_ledger
 from memory.schema import metadata
 from tests.card_worlds import finding, release, report
-from tests.gate_worlds import case
+from tests.gate_worlds import case, graded
 from tests.ledger_worlds import (
     NOW,
     SNAPSHOT,
@@ -29,10 +30,12 @@ from tests.ledger_worlds import (
     fill,
     gate_block,
     lesson,
+    member,
     vector,
 )
 
 STORES = (
+    "sealed", "case_runs", "gate_checks",
     "alerts", "artifacts", "audit", "choices", "circuits", "effects", "gate", "handoffs",
     "incidents", "knowledge", "leases", "proposals", "protocol", "reads", "schedules", "spends",
     "steps", "trail", "vectors",
@@ -135,6 +138,8 @@ def _read_all(ledger: Ledger, kept: Proposal) -> Iterator[object]:
         tickets = ledger.handoffs.listed_in(tx), ledger.handoffs.get_in(tx, finding().id)
         yield any(tickets) if ledger.db.project == "empty" else None
     yield ledger.alerts.of_thread("t-theirs")
+    yield ledger.sealed.epoch() > 1
+    yield ledger.sealed.manifest_hash() == ""
     yield ledger.incidents.find("t-theirs")
     yield ledger.incidents.closed("t-theirs")
     yield ledger.steps.get("t-theirs", "s")
@@ -169,6 +174,10 @@ def _read_all(ledger: Ledger, kept: Proposal) -> Iterator[object]:
         ledger.audit.verify().entries, ledger.choices.listed(),
         ledger.vectors.listed("lesson", "hash"), ledger.vectors.stamp("lesson", "hash").count,
         ledger.vectors.since("lesson", "hash", "", 9), ledger.vectors.hashes("lesson", "hash"),
+        ledger.sealed.listed(), ledger.sealed.retired(), ledger.sealed.uses_of([member()]),
+        ledger.case_runs.counts(Revision("a")), ledger.case_runs.listed("f", Revision("a")),
+        ledger.gate_checks.last("planted"), ledger.gate_checks.listed("planted"),
+        ledger.knowledge.mined(),
         ledger.spends.of_thread("t-theirs").calls,
         ledger.spends.since(datetime(2020, 1, 1, tzinfo=UTC)).calls,
     )  # fmt: skip
@@ -213,6 +222,12 @@ def _write_all(ledger: Ledger, kept: Proposal) -> None:
         ledger.vectors.put(tx, [vector("l-theirs", b"mine")])
         ledger.vectors.forget(tx, "lesson", "l-theirs")
         ledger.spends.add(tx, "ask", "m", key="k", tokens=1, cost_usd=None, thread="t-theirs")
+        ledger.sealed.seal(tx, [member(), member("another")])
+        ledger.sealed.used(tx, "a hash", member())
+        ledger.sealed.retire(tx, [member().fingerprint], "mine")
+        ledger.sealed.rotate(tx, "a hash")
+        ledger.case_runs.add(tx, "cases", "f", Revision("a"), graded("fail"), key="k")
+        ledger.gate_checks.put(tx, "planted", ok=False, body={"by": "me"})
     assert ledger.knowledge.oldest_ready() is not None
     assert ledger.knowledge.finding(finding().id).finding.title == "another"
     assert ledger.artifacts.snapshot(SNAPSHOT.revision) == SNAPSHOT

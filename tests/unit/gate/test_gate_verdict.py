@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.gate import Block, Claim, GatePlan, GateReport
+from contracts.gate import Block, Claim, Conditions, GatePlan, GateReport
 from nodes.gate.verdict import report, report_hash
 from tests.gate_worlds import block, case, designed, fixing, one_look, sealed_blocks
 
@@ -98,13 +98,19 @@ def test_equal_hashes_are_invalid() -> None:
 
 def test_a_use_taken_by_another_gate_is_invalid_whatever_the_runs_say() -> None:
     blocks = [*fixing(STANDARD), *sealed_blocks(STANDARD)]
-    assert said(report(STANDARD, blocks, use_taken=True)) == ("invalid", "use_taken")
-    assert said(report(STANDARD, blocks, opening_alpha=0.025)) == ("invalid", "use_taken")
-    assert report(STANDARD, blocks, opening_alpha=0.05).verdict == "accept"
+    assert said(report(STANDARD, blocks, conditions=Conditions(use_taken=True))) == (
+        "invalid",
+        "use_taken",
+    )
+    assert said(report(STANDARD, blocks, conditions=Conditions(opening_alpha=0.025))) == (
+        "invalid",
+        "use_taken",
+    )
+    assert report(STANDARD, blocks, conditions=Conditions(opening_alpha=0.05)).verdict == "accept"
 
 
 def test_a_leak_is_invalid() -> None:
-    found = report(STANDARD, [], leaked=["ab"])
+    found = report(STANDARD, [], conditions=Conditions(leaked=("ab",)))
     assert said(found) == ("invalid", "leak: 1 sealed case")
 
 
@@ -182,7 +188,7 @@ def test_a_critical_case_needs_ten_clean_runs(runs: str, verdict: str) -> None:
 def test_a_plan_that_cannot_be_decided_here_is_an_error_not_a_pass() -> None:
     for plan, message in (
         (replace(STANDARD, purpose="simplify"), "plans of purpose 'fix'"),
-        (replace(STANDARD, guards=(STANDARD.targets[0].case,)), "protected cases cannot be tested"),
+        (replace(STANDARD, guards=(STANDARD.targets[0],)), "protected cases cannot be tested"),
         (replace(STANDARD, looks=((60, 0.05), (60, 0.05))), "the last look reads all 60"),
         (replace(STANDARD, looks=((30, 0.03), (60, 0.03))), "spend more than the level"),
         (replace(STANDARD, sealed=(replace(STANDARD.sealed[0], repeats=2),)), "runs once an arm"),
