@@ -1,6 +1,7 @@
 """Which assertions a case file may hold, and what each takes."""
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -11,9 +12,7 @@ from jsonschema.validators import validator_for
 from contracts.json_types import Json, JsonObject
 
 LONGEST_PATTERN = 1_000
-
-LATER: Final = ("python", "judge")
-"""Kinds of the format that this version cannot grade; refused, since unknown is not a pass."""
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 ABSENCE: Final = frozenset(
     {"no_symptom", "not_contains", "tool_not_called", "max_seconds", "max_usd"}
@@ -26,11 +25,9 @@ def assertion_problem(assertion: Json) -> str | None:
     if not isinstance(assertion, Mapping) or len(assertion) != 1:
         return "needs one `kind: argument`"
     kind, argument = next(iter(assertion.items()))
-    if kind in LATER:
-        return f"`{kind}` assertions come in a later version; this one cannot grade them"
     check = _ARGUMENTS.get(kind)
     if check is None:
-        return unknown_key(kind, (*_ARGUMENTS, *LATER))
+        return unknown_key(kind, tuple(_ARGUMENTS))
     problem = check(argument)
     return None if problem is None else f"`{kind}`: {problem}"
 
@@ -118,6 +115,34 @@ def _call(argument: Json) -> str | None:
     )
 
 
+def _function(argument: Json) -> str | None:
+    """A dotted function of the operator's, alone or with arguments by name."""
+    if isinstance(argument, str):
+        good = _DOTTED.fullmatch(argument)
+        return None if good else f"needs a dotted function such as checks.queued, got {argument!r}"
+    if not isinstance(argument, Mapping):
+        return f"needs a dotted function or {{function, args}}, got {argument!r}"
+    name = argument.get("function")
+    return (
+        _keys(argument, ("function", "args"))
+        or (_function(name) if isinstance(name, str) else "needs `function`, a dotted name")
+        or (None if isinstance(argument.get("args", {}), Mapping) else "`args` is an object")
+    )
+
+
+def _judge(argument: Json) -> str | None:
+    """A question that is answered with yes or no, alone or with its pinned model."""
+    if isinstance(argument, str):
+        return _text(argument)
+    if not isinstance(argument, Mapping):
+        return f"needs a question or {{question, model}}, got {argument!r}"
+    return (
+        _keys(argument, ("question", "model"))
+        or (_text(argument.get("question")) and "needs `question`, a text")
+        or (_text(argument["model"]) if "model" in argument else None)
+    )
+
+
 def _order(argument: Json) -> str | None:
     names = isinstance(argument, Sequence) and not isinstance(argument, str) and list(argument)
     if not names or len(names) < 2 or any(_text(name) for name in names):
@@ -143,4 +168,6 @@ _ARGUMENTS: Final[Mapping[str, Callable[[Json], str | None]]] = {
     "tool_order": _order,
     "max_seconds": _limit,
     "max_usd": _limit,
+    "python": _function,
+    "judge": _judge,
 }

@@ -11,7 +11,7 @@ from memory.audit import AuditLog
 from memory.database import Database
 from memory.schema import gate_checks
 
-CheckKind = Literal["self_test", "back_to_back", "planted", "anchor", "judge"]
+CheckKind = Literal["self_test", "back_to_back", "planted", "anchor", "judge", "regrade"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

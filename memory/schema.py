@@ -221,7 +221,7 @@ spends = Table(
     Index("spends_by_time", "project", "at"), Index("spends_by_thread", "project", "thread"),
 )  # fmt: skip
 """Calls of models: tokens (input and output) and cost; NULL is unknown, never zero. Purposes:
-diagnose, screen, triage, ask, draft."""
+diagnose, screen, triage, ask, draft, judge."""
 
 lessons = Table(
     "lessons", metadata, _project(), Column("id", Text, primary_key=True), _text("signature"),

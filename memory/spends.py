@@ -10,7 +10,7 @@ from contracts.json_types import content_id
 from memory.database import Database, rfc3339
 from memory.schema import spends
 
-Purpose = Literal["diagnose", "screen", "triage", "ask", "draft"]
+Purpose = Literal["diagnose", "screen", "triage", "ask", "draft", "judge"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

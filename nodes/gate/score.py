@@ -315,6 +315,12 @@ def _max_usd(run: Run, argument: Json) -> Answer:
     return "unknown" if cost is None else _answer(cost <= cast("float", argument))
 
 
+def _outside(run: Run, argument: Json) -> Answer:
+    """Answered by the operator's function or by a judge; where nobody did, nobody knows."""
+    del run, argument
+    return "unknown"
+
+
 _CHECKS: Final[Mapping[str, Callable[[Run, Json], Answer]]] = {
     "no_symptom": _no_symptom,
     "not_empty": _not_empty,
@@ -329,4 +335,6 @@ _CHECKS: Final[Mapping[str, Callable[[Run, Json], Answer]]] = {
     "tool_order": _tool_order,
     "max_seconds": _max_seconds,
     "max_usd": _max_usd,
+    "python": _outside,
+    "judge": _outside,
 }

@@ -6,7 +6,7 @@ from importlib import resources
 from string import Template
 from typing import Literal
 
-PromptName = Literal["diagnose", "screen", "route", "ask"]
+PromptName = Literal["diagnose", "screen", "route", "ask", "judge"]
 _FRONT = "version: "
 
 

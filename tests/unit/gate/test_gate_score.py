@@ -10,7 +10,7 @@ from contracts.gate import Case, CaseId, RunResult
 from contracts.harness import Observation, Usage
 from contracts.json_types import Json, JsonObject, sha256_hex
 from contracts.traces import Payload, Span, SpanError, SpanId, SpanKind, Trace, TraceId
-from nodes.gate.score import arguments, grade
+from nodes.gate.score import Answer, arguments, grade
 from nodes.insights.signature import matches
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -259,7 +259,21 @@ def test_a_schema_never_reaches_for_another_document() -> None:
     assert result({"json_schema": schema}, {"a": 1}) == "missing"
 
 
-@pytest.mark.parametrize("kind", ["python", "judge"])
-def test_kinds_of_a_later_version_are_refused_not_passed(kind: str) -> None:
-    with pytest.raises(ValueError, match=f"assertion `{kind}` assertions come in a later version"):
-        result({kind: "x"})
+OUTSIDE: tuple[JsonObject, ...] = ({"python": "checks.holds"}, {"judge": "Is it polite?"})
+
+
+@pytest.mark.parametrize("assertion", OUTSIDE)
+def test_what_others_answer_is_missing_until_they_did(assertion: JsonObject) -> None:
+    assert result(assertion) == "missing"
+
+
+@pytest.mark.parametrize("assertion", OUTSIDE)
+@pytest.mark.parametrize(
+    ("said", "becomes"), [("yes", "pass"), ("no", "fail"), ("unknown", "missing")]
+)
+def test_what_others_answered_counts_for_its_own_assertion(
+    assertion: JsonObject, said: Answer, becomes: RunResult
+) -> None:
+    case = asserting({"not_empty": True}, assertion)
+    graded = grade(case, Observation(output="ok"), (), {1: said})
+    assert graded.result == becomes

@@ -74,8 +74,9 @@ def test_a_case_graded_by_absence_alone_is_weak(tmp_path: Path) -> None:
             r"`number`: unknown key 'valu', .* 'value'",
         ),
         ("- {input: a, assert: [{tool_order: [a]}]}", r"needs a list of at least two tool names"),
-        ("- {input: a, assert: [{python: m.f}]}", r"`python` assertions come in a later version"),
-        ("- {input: a, assert: [{judge: {q: b}}]}", r"`judge` assertions come in a later version"),
+        ("- {input: a, assert: [{python: queued}]}", r"`python`: needs a dotted function"),
+        ("- {input: a, assert: [{python: {function: 3}}]}", r"`python`: needs `function`"),
+        ("- {input: a, assert: [{judge: {q: b}}]}", r"`judge`: unknown key 'q', .* 'question'"),
         (
             "- {input: a, tags: [sealled], assert: [{not_empty: }]}",
             r"tags: unknown key 'sealled', .* 'sealed'",
