@@ -7,7 +7,7 @@ from pathlib import Path
 from connectors.review.card import EvidenceLine, ReviewCard, TrailEntry, build_card
 from connectors.review.diff import total, unified
 from contracts.findings import Diagnosis, Finding, FindingId, Remedy, Signature
-from contracts.gate import CaseId, Claim, GatePlan, GateReport, PlannedCase
+from contracts.gate import CaseId, CaseOutcome, Claim, GatePlan, GateReport, PlannedCase
 from contracts.harness import HarnessFile, HarnessSnapshot, Revision
 from contracts.json_types import Json, JsonObject
 from contracts.proposals import (
@@ -178,6 +178,12 @@ def report() -> GateReport:
         sealed=(3, 4, 64), sealed_passes=(46, 45), sealed_interval=(-0.10, 0.07),
         proven_margin=0.13, cost_ratio=(1.04, 1.12), spent_usd=0.84,
         worse=("c-target3", "9f3c1d0a77b2"), needed="about 40 more sealed cases",
+        cost_per_pass=(0.0041, 0.00426), latency_p95=(1.21, 1.34), spent_seconds=212.4,
+        in_words=("Fixes the 5 known cases: 2 of 25 runs passed before, 22 of 25 after.",
+                  "On 64 unseen cases only harm above 13 points can be excluded."),
+        not_tested=("Cases unlike those in the sealed set.",),
+        cases=(CaseOutcome(name="c-target3", phase="target", before=(2, 5), after=(1, 5),
+                           state="worse"),),
     )  # fmt: skip
 
 

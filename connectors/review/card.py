@@ -174,7 +174,7 @@ def build_card(
             report_table(plan, report) if report else plan_table(ahead) if ahead else None
         ),
         gate_facts=(
-            report_facts(report, sealed_shown=sealed_shown) if report
+            report_facts(report, sealed_shown=sealed_shown, plan=plan) if report
             else plan_facts(ahead, sealed_shown=sealed_shown) if ahead else ()
         ),
         cost=cost_facts(report) if report else (),

@@ -7,7 +7,14 @@ import re
 from collections.abc import Iterable, Sequence
 
 from connectors.review.card import EvidenceLine, FileView, ReviewCard
-from connectors.review.gate_view import Fact, GateTable
+from connectors.review.gate_view import (
+    Fact,
+    GateTable,
+    cost_facts,
+    report_facts,
+    report_table,
+)
+from contracts.gate import GatePlan, GateReport
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 _LEADING = re.compile(r"^(\s*)([-+=]|\d+[.)])(?=\s|$)")
@@ -38,6 +45,17 @@ def to_markdown(card: ReviewCard) -> str:
         "## Your answer", _list(card.answers),
     ]  # fmt: skip
     return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def gate_markdown(plan: GatePlan | None, report: GateReport) -> str:
+    """A gate's report alone, for a pull request, a chat or a mail."""
+    shown = report_table(plan, report)
+    facts = report_facts(report, sealed_shown=False, plan=plan)
+    blocks = (
+        f"## {escape(shown.title)}", _table(shown), _list(facts), "### Cost",
+        _list(cost_facts(report)),
+    )  # fmt: skip
+    return "\n\n".join(blocks) + "\n"
 
 
 def escape(text: str) -> str:

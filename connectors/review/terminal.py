@@ -52,7 +52,7 @@ def gate_lines(plan: GatePlan | None, report: GateReport, console: Console) -> N
     A console that is no terminal, such as a pipe or a log, gets lines without boxes.
     """
     width = min(WIDTH, console.width)
-    facts = (*report_facts(report, sealed_shown=False), *cost_facts(report))
+    facts = (*report_facts(report, sealed_shown=False, plan=plan), *cost_facts(report))
     if console.is_terminal:
         console.print(Group(gate_table(report, plan), _facts(facts)), width=width)
         return
@@ -185,4 +185,5 @@ def _plain_rows(table: GateTable) -> Iterator[str]:
     for row in table.rows:
         cells = zip(table.columns[1:], row[1:], strict=True)
         shown = ", ".join(f"{column} {cell}" for column, cell in cells if cell)
-        yield f"gate {row[0]} cases: {shown}"
+        of = " cases" if table.columns[0] == "cases" else ""
+        yield f"gate {row[0]}{of}: {shown}".replace("?:", "?")

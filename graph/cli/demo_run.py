@@ -11,7 +11,7 @@ from typing import Literal
 
 from rich.console import Console
 
-from connectors.review.terminal import gate_table, plain, render
+from connectors.review.terminal import gate_lines, plain, render
 from contracts.codec import from_json
 from contracts.errors import ConfigError, TracemendError, UsageError
 from contracts.findings import Finding
@@ -288,10 +288,7 @@ def _how_to(stage: Stage, proposal: Proposal) -> None:
 def _tell(stage: Stage, session: Session, outcome: Outcome) -> None:
     """The gate's table and what followed."""
     if outcome.report is not None:
-        report = outcome.report[0]
-        stage.out.print(gate_table(report, from_json(GatePlan, outcome.proposal.plan)))
-        for claim in report.claims:
-            stage.say(f"{claim.name:<3} {claim.state:<9} {claim.detail}")
+        gate_lines(from_json(GatePlan, outcome.proposal.plan), outcome.report[0], stage.out)
     for line in outcome_lines(outcome):
         stage.say(line)
     del session

@@ -1,5 +1,6 @@
 """`python` assertions in a real process of their own, and `judge` ones through a chat model."""
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -119,7 +120,7 @@ async def test_a_function_that_hangs_ends_with_all_it_started(ws: Workspace) -> 
     until = time.monotonic() + 30
     while _runs(child):
         assert time.monotonic() < until, "its child is still there"
-        time.sleep(0.05)
+        await asyncio.sleep(0.05)
 
 
 def _runs(pid: int) -> bool:

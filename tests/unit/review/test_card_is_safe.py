@@ -159,7 +159,7 @@ def test_the_gate_table_stands_alone() -> None:
     with console.capture() as captured:
         console.print(gate_table(report(), plan()))
     assert "64 x 1" in captured.get()
-    assert "L2 unknown" in captured.get()
+    assert "unknown (L2)" in captured.get()
 
 
 @pytest.mark.parametrize("width", [60, 88, 200])
@@ -187,10 +187,11 @@ def test_the_gates_lines_have_boxes_on_a_terminal_only() -> None:
     assert not boxes(piped)
     assert "\x1b" not in piped
     assert piped.startswith(
-        "Gate: inconclusive\ngate target cases: cases x runs 5 x 5, before 0.08"
+        "Gate: inconclusive (harm not excluded)\n"
+        "gate target: fixed? size 5 x 5, before 2 of 25, after 22 of 25"
     )
-    assert "\ngate L2: unknown: 3 better, 4 worse of 64\n" in piped
-    assert piped.index("gate sealed cases: cases x runs") < piped.index("gate verdict: ")
+    assert "\ngate L2: sealed: no harm? unknown; 3 better, 4 worse of 64\n" in piped
+    assert piped.index("gate sealed: no harm? size") < piped.index("gate verdict: ")
 
 
 def _gate_lines(told: GateReport, *, terminal: bool, width: int = 88) -> str:
