@@ -1,13 +1,18 @@
 """`tracemend gate …`: what a gate found, and what the gate finds about itself."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from contracts.gate import GatePlan, GateReport
     from contracts.json_types import Json
     from memory.workspace import Workspace
+    from nodes.gate.trial import Say
+
+T = TypeVar("T")
 
 app = typer.Typer(help="What a gate found, and what the gate finds about itself.")
 
@@ -132,6 +137,152 @@ def judge(project: _Project = None, as_json: _Json = False) -> None:
         typer.echo(said)
     if found.problem is not None:
         raise typer.Exit(5)
+
+
+@app.command("selftest")
+def selftest(
+    live: Annotated[
+        bool, typer.Option("--live", help="Run the harness of now against itself, in every phase.")
+    ] = False,
+    project: _Project = None,
+    as_json: _Json = False,
+) -> None:
+    """Does the gate claim too often what is not there? Exit code 5: it does, and is off.
+
+    Without --live no agent runs: stored results of past gates are dealt anew at random.
+    """
+    from contracts.codec import to_json
+    from graph.cli.gate_lines import live_lines, selftest_lines
+    from graph.cli.session import print_json
+    from nodes.gate.checks import BackToBack, back_to_back, self_test
+    from nodes.gate.selftest import SelfTest
+
+    async def work(ws: "Workspace", say: "Say") -> SelfTest | BackToBack:
+        if not live:
+            return await self_test(ws)
+        from nodes.ports import open_probe
+
+        async with open_probe(ws) as probe:
+            return await back_to_back(ws, probe, say)
+
+    found = _checked(project, work, quiet=as_json)
+    if as_json:
+        print_json({"schema": "tracemend.gate-selftest/1", "live": live, **to_json(found)})
+    else:
+        lines = selftest_lines(found) if isinstance(found, SelfTest) else live_lines(found)
+        for line in lines:
+            typer.echo(line)
+    if found.off is not None:
+        raise typer.Exit(5)
+
+
+@app.command("planted")
+def planted(project: _Project = None, as_json: _Json = False) -> None:
+    """Run the edits of `gate.planted`, whose verdict is known, through the gate of this release.
+
+    They are your own text, committed by a person. Exit code 5: some verdict is not the expected.
+    """
+    from contracts.codec import to_json
+    from graph.cli.gate_lines import planted_line
+    from graph.cli.session import print_json
+    from nodes.gate.planted import PlantedResult
+    from nodes.gate.planted import planted as run_planted
+    from nodes.ports import open_probe
+
+    async def work(ws: "Workspace", say: "Say") -> tuple[PlantedResult, ...]:
+        async with open_probe(ws) as probe:
+            return await run_planted(ws, probe, say)
+
+    found = _checked(project, work, quiet=as_json)
+    if as_json:
+        listed: list[Json] = [to_json(one) for one in found]
+        print_json({"schema": "tracemend.gate-planted/1", "edits": listed})
+    else:
+        for one in found:
+            typer.echo(planted_line(one))
+    if not all(one.ok for one in found):
+        raise typer.Exit(5)
+
+
+@app.command("anchor")
+def anchor(
+    revision: Annotated[
+        str,
+        typer.Argument(help="One that was live once; its first characters are enough."),
+    ],
+    project: _Project = None,
+    as_json: _Json = False,
+) -> None:
+    """How much may have been lost since an older revision? A report; it decides nothing.
+
+    Every accept may hide a loss below the margin, and they add up. Spends a use of the sealed set.
+    """
+    from contracts.codec import to_json
+    from graph.cli.gate_lines import anchor_lines
+    from graph.cli.session import print_json
+    from nodes.gate.checks import Anchor
+    from nodes.gate.checks import anchor as run_anchor
+    from nodes.ports import open_probe
+
+    async def work(ws: "Workspace", say: "Say") -> Anchor:
+        async with open_probe(ws) as probe:
+            return await run_anchor(ws, probe, revision, say)
+
+    found = _checked(project, work, quiet=as_json)
+    if as_json:
+        print_json({"schema": "tracemend.gate-anchor/1", **to_json(found)})
+        return
+    for line in anchor_lines(found):
+        typer.echo(line)
+
+
+@app.command("edits")
+def edits(project: _Project = None, as_json: _Json = False) -> None:
+    """Every edit that a gate has decided, and which "no harm" stands when all are looked at."""
+    from graph.cli.gate_lines import edit_json, edit_line
+    from graph.cli.session import print_json
+    from nodes.gate.portfolio import portfolio
+
+    ws = _open(project)
+    try:
+        decided = [
+            (stored, found[0])
+            for latest in ws.ledger.proposals.all_latest()
+            for stored in ws.ledger.proposals.revisions(latest.proposal.id)
+            if (found := ws.ledger.gate.report(stored.proposal.hash)) is not None
+        ]
+    finally:
+        ws.ledger.close()
+    together = portfolio(
+        {f"{one.proposal.id} r{one.proposal.revision}": of.e_value for one, of in decided}
+    )
+    rows = [edit_json(one, of) for one, of in decided]
+    if as_json:
+        listed: list[Json] = [*rows]
+        kept: list[Json] = [*together.survive]
+        print_json({"schema": "tracemend.gate-edits/1", "edits": listed, "together": kept})
+        return
+    for row in rows:
+        typer.echo(edit_line(row, together.survive))
+    typer.echo(together.in_words())
+
+
+def _checked(
+    project: str | None,
+    work: "Callable[[Workspace, Say], Coroutine[object, object, T]]",
+    *,
+    quiet: bool,
+) -> T:
+    """Run one check of the gate in an open project, with its progress on stderr."""
+    from graph.cli.progress import Progress
+    from graph.cli.session import run_async
+
+    ws = _open(project)
+    try:
+        with Progress(quiet=quiet) as progress:
+            return run_async(lambda: work(ws, progress.event))
+    finally:
+        ws.ledger.close()
 
 
 def _open(project: str | None) -> "Workspace":

@@ -9,17 +9,22 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from contracts.codec import to_json
-from contracts.errors import UsageError
+from contracts.errors import ConfigError, UsageError
+from contracts.json_types import Json
 from contracts.proposals import ProposalId
 from graph.cli.main import app
 from memory.workspace import HOME_VARIABLE, Workspace
 from tests.card_worlds import MAIN, RETRY, edit, harness, plan, proposal, report
+from tests.gate_worlds import block
 from tests.model_worlds import workspace
 
 
 @pytest.fixture
 def ws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
-    spec = {"judge": {"model": "scripted:judge.jsonl", "labels": "labels.jsonl", "regrade": 0.0}}
+    judge: dict[str, Json] = {
+        "model": "scripted:judge.jsonl", "labels": "labels.jsonl", "regrade": 0.0,
+    }  # fmt: skip
+    spec: dict[str, Json] = {"judge": judge}
     made = workspace(tmp_path, gate=spec)
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / ".tracemend"))
     yield made
@@ -120,3 +125,41 @@ def test_the_plain_words_of_the_judge(ws: Workspace) -> None:
     assert done.exit_code == 5
     assert "60 labels got no grade" in done.output
     assert "may not grade: 0 labelled answers graded" in done.output
+
+
+def test_every_decided_edit_is_listed_with_what_stands_together(ws: Workspace) -> None:
+    decided(ws)
+    done = run("gate", "edits")
+    assert done.exit_code == 0
+    assert done.output.splitlines() == [
+        "p-1 r1  inconclusive (harm not excluded), 178 of 178 runs; stale",
+        "No edit was tested on sealed cases yet.",
+    ]
+    document = json.loads(run("gate", "edits", "--json").output)
+    assert document["schema"] == "tracemend.gate-edits/1"
+    assert [edit["proposal"] for edit in document["edits"]] == ["p-1"]
+
+
+def test_without_a_gate_there_is_nothing_to_deal(ws: Workspace) -> None:
+    done = run("gate", "selftest")
+    assert (done.exit_code, ws.ledger.gate_checks.listed("self_test") != []) == (0, True)
+    assert "no gate has stored results yet" in done.output
+
+
+def test_stored_results_are_dealt_anew(ws: Workspace) -> None:
+    decided(ws)
+    digest = ws.ledger.proposals.revisions("p-1")[0].proposal.hash
+    for planned in plan().targets:
+        for index in range(planned.repeats):
+            ws.ledger.gate.put_block(digest, block(planned, "fail", "pass", index=index))
+    document = json.loads(run("gate", "selftest", "--json").output)
+    assert document["schema"] == "tracemend.gate-selftest/1"
+    assert (document["gates"], document["deals"], document["off"]) == (1, 1000, None)
+    assert document["held"] / document["deals"] <= 0.08  # its level is .05
+    assert "the gate is sound" in run("gate", "selftest").output
+
+
+def test_checks_that_need_what_is_not_there_say_what(ws: Workspace) -> None:
+    for words in (("planted",), ("anchor", "abc"), ("selftest", "--live")):
+        with pytest.raises(ConfigError, match="probe: missing"):
+            run("gate", *words)
