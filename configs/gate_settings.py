@@ -28,12 +28,20 @@ class ReplaySettings(_Section):
     """Tool calls answered from what the traces recorded, instead of by the tools."""
 
     traces: tuple[str, ...] = ()
-    """Files or folders of recordings, from the folder of `tracemend.yaml`; none: the evidence that
-    was kept of findings."""
+    """Files or folders of recordings, from the folder of `tracemend.yaml`; none: the traces that
+    the cases were made of, read from the project's sources."""
     fall_through: tuple[str, ...] = ()
     """Names of reading tools that may really be called where nothing was recorded."""
     writes: tuple[str, ...] = ()
-    """Names of tools that change something: never called, and missing where not recorded."""
+    """Names of tools that change something: never called, and missing where not recorded. What was
+    recorded before one of them is not answered after it, nor the other way round."""
+
+    @model_validator(mode="after")
+    def _apart(self) -> "ReplaySettings":
+        both = sorted({*self.fall_through} & {*self.writes})
+        if both:
+            raise ValueError(f"{both[0]!r} is under `fall_through` and `writes`: it cannot be both")
+        return self
 
 
 class ProbeSettings(_Section):
@@ -76,7 +84,24 @@ class ProbeSettings(_Section):
             raise ValueError(f"kind {self.kind} needs `url`")
         if self.kind == "langgraph" and self.assistant is None:
             raise ValueError("kind langgraph needs `assistant`, the graph's name")
+        if self.prompts and self.kind in {"http", "langgraph"}:
+            raise ValueError(
+                f"prompts: kind {self.kind} runs no process of ours to be told of them"
+            )
+        self._keepable()
         return self
+
+    def _keepable(self) -> None:
+        """Isolation that the kind cannot keep is refused, not ignored."""
+        bounded = self.limits.memory_mb is not None or self.limits.processes is not None
+        if self.kind in {"http", "langgraph"} and (bounded or not self.network):
+            what = "network: false" if not self.network else "limits of memory and processes"
+            raise ValueError(f"{what}: kind {self.kind} runs no process of ours to keep to it")
+        if not self.network and self.prompts:
+            raise ValueError(
+                "network: false cuts the agent off from `prompts`, which answers on this machine's "
+                "loopback; leave one of the two out"
+            )
 
 
 class JudgeSettings(_Section):

@@ -55,6 +55,8 @@ class PlannedCase:
     """A stable pass under the baseline (ten stored runs or more, at least nine passes)."""
     of_issue: bool = False
     """A sealed case of the finding that the edit is for: L3 is about these."""
+    hidden: bool = False
+    """A guard or critical case that is sealed as well: reports name it by fingerprint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,9 +144,10 @@ class Block:
     """One run of each arm on one case, close in time, in random order. Stored whole or not at all.
 
     A block with a missing run stays stored with its attempt number and is repeated as the next
-    attempt, at most twice. Where only the candidate runs (a guard's first run and its screen)
-    `baseline` is None. Places of phase "guard": index 0 is the first run of the operator's own
-    guards, 1 to 3 the screen, 4 to 13 the test.
+    attempt, at most twice. Where only the candidate runs (a critical case, a guard's first run and
+    its screen) `baseline` is None. Places of phase "guard": index 0 is the first run of the
+    operator's own guards, 1 to 3 the screen, 4 to 13 the test. Places of phase "critical": below
+    the case's repeats the candidate alone; ten more, of both arms, only after a failure.
     """
 
     phase: Phase
@@ -198,9 +201,14 @@ class Conditions:
 NO_CONDITIONS = Conditions()
 """Nothing is known against the gate."""
 
-CaseState = Literal["passed", "worse", "signal", "cleared", "confirmed", "failed", "missing"]
-"""worse: passes less often, below what is confirmed. signal: the candidate failed, not tested yet.
-cleared, confirmed: what the guard's test found. failed: a critical failure."""
+CaseState = Literal[
+    "passed", "better", "same", "worse", "signal", "cleared", "confirmed", "failed", "exempt",
+    "missing",
+]  # fmt: skip
+"""better, same, worse: how often a target passes, before and after; no test of its own. passed: a
+guard or critical case never failed. signal: the candidate failed, not tested yet. cleared,
+confirmed: what the guard's test found. failed: a critical failure; exempt: a named person lets it
+pass, since it fails without the edit too. missing: too little was observed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

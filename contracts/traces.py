@@ -209,6 +209,14 @@ class Trace:
         return self.spans[0]
 
     @property
+    def asked(self) -> Span:
+        """The span that holds request and answer: the root, or the first agent under a bare one."""
+        if self.root.input is not None:
+            return self.root
+        inner = (span for span in self.spans if span.kind == "agent" and span.input is not None)
+        return next(inner, self.root)
+
+    @property
     def unit(self) -> str:
         """What a rate counts: the session when there is one, else the trace."""
         return self.session_id or self.id

@@ -62,6 +62,7 @@ def show_document(ws: Workspace, named: str) -> dict[str, Json]:
         "evidence": kept.get("evidence") or [],
         "wordings": kept.get("wordings") or [],
         "reach": kept.get("reach") or [],
+        "cases_left_out": kept.get("cases") or [],
         "tried": tried(ws, finding),
         "proposals": proposals(ws, finding),
         "said": [choice_json(one) for one in about(ws, finding)],

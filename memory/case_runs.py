@@ -1,6 +1,6 @@
 """Runs of the baseline, kept case by case: which cases pass stably, and how often runs differ."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,11 +42,20 @@ class CaseRuns:
     ) -> bool:
         """Keep one run once under its key, such as `proposal hash|phase|case|index`."""
         row = {
-            "id": content_id("u-", self._db.project, source, key), "source": source,
+            "id": self._id(source, key), "source": source,
             "fingerprint": fingerprint, "revision": revision, "result": graded.result,
             "body": to_json(graded), "at": self._db.now(),
         }  # fmt: skip
         return self._db.insert_once(tx, case_runs, row)
+
+    def known(self, source: RunSource, revision: Revision, keys: Collection[str]) -> frozenset[str]:
+        """Those of the keys under which a run with this revision is kept, also a missing one."""
+        rows = self._db.find(case_runs, source=source, revision=revision)
+        there = {row["id"] for row in rows}
+        return frozenset(key for key in keys if self._id(source, key) in there)
+
+    def _id(self, source: RunSource, key: str) -> str:
+        return content_id("u-", self._db.project, source, key)
 
     def counts(self, revision: Revision) -> Mapping[str, Passes]:
         """Passes and observed runs of each case (by fingerprint) with exactly this revision."""

@@ -1,24 +1,26 @@
 """The operator's cases: read from files, grouped into families, sealed ones kept apart."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast, get_args
-
-import yaml
 
 from contracts.errors import ConfigError
 from contracts.gate import Case, CaseId, CaseTag
 from contracts.json_types import Json, JsonObject, canonical_json, content_id, sha256_hex
 from memory.assertions import assertion_problem, is_weak, unknown_key
+from memory.case_files import matching_files, read_entries
 from memory.families import assign_families, family_key
 
-__all__ = ["assign_families", "case_id", "family_key", "fingerprint", "keep_apart", "load_cases"]
+__all__ = [
+    "Placed", "assign_families", "case_id", "family_key", "fingerprint", "keep_apart",
+    "load_cases", "placed_cases", "read_case", "read_cases",
+]  # fmt: skip
 
 _KEYS: Final = ("id", "input", "tags", "family", "assert", "issue")
 _TAGS: Final[tuple[str, ...]] = get_args(CaseTag)
 _DEFAULT_TAG: Final[CaseTag] = "training"
+_DEEPEST: Final = 100  # levels of an input; what is deeper was not written by hand
 _EDITORS_SEE: Final[frozenset[CaseTag]] = frozenset({"target", "training"})
 
 
@@ -39,60 +41,58 @@ def load_cases(root: Path, patterns: Sequence[str]) -> tuple[Case, ...]:
     Raises:
         ConfigError: a file cannot be read, a key is unknown, or an id is taken twice.
     """
-    cases: list[Case] = []
+    return assign_families(read_cases(root, patterns))
+
+
+def read_cases(root: Path, patterns: Sequence[str]) -> tuple[Case, ...]:
+    """The same without families but those that a file names; for who draws them over more cases.
+
+    Raises:
+        ConfigError: as `load_cases`.
+    """
+    return tuple(one.case for one in placed_cases(root, patterns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A case and where it is written."""
+
+    case: Case
+    path: Path
+    index: int
+    """Place in its file, from 0."""
+
+
+def placed_cases(root: Path, patterns: Sequence[str]) -> tuple[Placed, ...]:
+    """What `read_cases` reads, each with its place.
+
+    Raises:
+        ConfigError: as `load_cases`.
+    """
+    found: list[Placed] = []
     places: dict[CaseId, str] = {}
-    for path in _files(root, patterns):
+    for path in matching_files(root, patterns):
         name = path.relative_to(root).as_posix()
-        for index, value in enumerate(_entries(path, name)):
-            place = f"{name}[{index}]"
-            case = _case(value, place, name)
+        for index, value in enumerate(read_entries(path, name)):
+            case = read_case(value, f"{name}[{index}]", name)
             if case.id in places:
-                raise ConfigError(f"{place}.id: {case.id!r} is taken by {places[case.id]}")
-            places[case.id] = place
-            cases.append(case)
-    return assign_families(cases)
+                raise ConfigError(f"{name}[{index}].id: {case.id!r} is taken by {places[case.id]}")
+            places[case.id] = f"{name}[{index}]"
+            found.append(Placed(case=case, path=path, index=index))
+    return tuple(found)
 
 
-def _files(root: Path, patterns: Sequence[str]) -> list[Path]:
-    found: set[Path] = set()
-    for pattern in patterns:
-        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
-            raise ConfigError(f"cases: {pattern!r} must stay inside the project's folder")
-        found.update(path for path in root.glob(pattern) if path.is_file())
-    return sorted(found)
+def read_case(value: object, place: str, name: str) -> Case:
+    """One entry of a case file. Its family is empty unless the entry names one.
 
+    Args:
+        value: as the parser made it.
+        place: how messages call the entry, such as `cases/a.yaml[3]`.
+        name: of the file, for the case's origin.
 
-def _entries(path: Path, name: str) -> Sequence[object]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name}: cannot be read as UTF-8 text: {error}") from error
-    if path.suffix == ".jsonl":
-        return list(_json_lines(text, name))
-    try:
-        value: object = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = "" if mark is None else f":{mark.line + 1}"
-        raise ConfigError(f"{name}{line}: not YAML") from error
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise ConfigError(f"{name}: needs a list of cases, got {type(value).__name__}")
-    return value
-
-
-def _json_lines(text: str, name: str) -> Iterator[object]:
-    # Not splitlines(): a JSON text may hold U+2028 and its like as they are.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise ConfigError(f"{name}:{number}: not JSON: {error}") from error
-
-
-def _case(value: object, place: str, name: str) -> Case:
+    Raises:
+        ConfigError: a key is unknown or absent, or a value is not what it must be.
+    """
     if not isinstance(value, dict):
         raise ConfigError(f"{place}: needs an object with `input` and `assert`")
     for key in value:
@@ -115,15 +115,17 @@ def _case(value: object, place: str, name: str) -> Case:
     )
 
 
-def _json(value: object, place: str) -> Json:
+def _json(value: object, place: str, depth: int = 0) -> Json:
     """YAML knows more than JSON: dates, sets, keys that are no text, numbers that are none."""
+    if depth > _DEEPEST:
+        raise ConfigError(f"{place.partition('[0][0]')[0]}: nested too deeply")
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
                 raise ConfigError(f"{place}: key {key!r} is not a text; put it in quotes")
-        return {key: _json(item, f"{place}.{key}") for key, item in value.items()}
+        return {key: _json(item, f"{place}.{key}", depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_json(item, f"{place}[{i}]") for i, item in enumerate(value)]
+        return [_json(item, f"{place}[{i}]", depth + 1) for i, item in enumerate(value)]
     if isinstance(value, float) and (value != value or abs(value) == float("inf")):  # noqa: PLR0124  # NaN
         raise ConfigError(f"{place}: {value!r} is not a JSON number")
     if value is None or isinstance(value, bool | int | float | str):

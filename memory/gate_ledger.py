@@ -33,13 +33,6 @@ class GateLedger:
         self._db = db
         self._log = log
 
-    def uses(self) -> int:
-        """Uses of the sealed set so far: gates that ran at least one sealed block."""
-        with self._db.read() as tx:
-            mine = (blocks.c.project == self._db.project) & (blocks.c.phase == "sealed")
-            count = select(func.count(func.distinct(blocks.c.proposal_hash))).where(mine)
-            return tx.execute(count).scalar_one()
-
     def issue_uses(self, finding: str) -> int:
         """Gates of this finding that ran at least one target block."""
         with self._db.read() as tx:

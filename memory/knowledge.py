@@ -147,6 +147,11 @@ class Knowledge:
         rows = self._db.find(cases)
         return [(row["finding"], row["tag"], from_json(Case, row["body"])) for row in rows]
 
+    def seal_mined(self, tx: Connection, case_ids: Collection[str]) -> None:
+        """Training cases that no editor saw are sealed from now on."""
+        mine = (cases.c.project == self._db.project) & cases.c.id.in_(case_ids)
+        tx.execute(update(cases).where(mine & (cases.c.tag == "training")).values(tag="sealed"))
+
     def targets_to_training(self, tx: Connection, finding_id: str) -> None:
         """The drafter saw these cases; from now on they only train."""
         mine = (cases.c.project == self._db.project) & (cases.c.finding == finding_id)

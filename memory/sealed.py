@@ -1,6 +1,7 @@
 """The sealed set: which cases nobody who drafts may see, how often each was used, until when."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select, update
@@ -84,13 +85,21 @@ class SealedSet:
 
     def uses_of(self, members: Iterable[Member], *, but: str | None = None) -> int:
         """Gates, but the one of hash `but`, that ran any of these cases or of their families."""
-        names = {name for one in members for name in _names(one.fingerprint, one.case, one.family)}
-        ran = {
-            row["proposal_hash"]
-            for row in self._db.find(sealed_uses)
-            if names & _names(row["fingerprint"], row["case"], row["family"])
-        }
-        return len(ran - {but})
+        ran = self._ran()
+        return len({gate for one in members for gate in _gates_of(ran, one)} - {but})
+
+    def never_used(self, members: Iterable[Member]) -> frozenset[str]:
+        """Fingerprints of those of which no gate ran a case, nor one of its family."""
+        ran = self._ran()
+        return frozenset(one.fingerprint for one in members if not _gates_of(ran, one))
+
+    def _ran(self) -> Mapping[tuple[str, str], set[str]]:
+        """The gates (by proposal hash) that ran what goes by a name."""
+        found: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for row in self._db.find(sealed_uses):
+            for name in _names(row["fingerprint"], row["case"], row["family"]):
+                found[name].add(row["proposal_hash"])
+        return found
 
     def rotate(self, tx: Connection, proposal_hash: str) -> bool:
         """An accept ends the epoch, once. Cases sealed from now on start at the full level."""
@@ -103,19 +112,16 @@ class SealedSet:
 
     def listed(self) -> Sequence[SealedCase]:
         """The manifest, retired ones too, by epoch and fingerprint."""
-        uses = self._db.find(sealed_uses)
+        ran = self._ran()
         found = []
         for row in self._db.find(sealed_cases):
-            names = _names(row["fingerprint"], row["case"], row["family"])
-            ran = {
-                use["proposal_hash"]
-                for use in uses
-                if names & _names(use["fingerprint"], use["case"], use["family"])
-            }
+            one = Member(
+                fingerprint=row["fingerprint"], case=CaseId(row["case"]), family=row["family"]
+            )
             found.append(
                 SealedCase(
-                    fingerprint=row["fingerprint"], case=CaseId(row["case"]),
-                    family=row["family"], epoch=row["epoch"], sealed_at=row["at"], uses=len(ran),
+                    fingerprint=one.fingerprint, case=one.case, family=one.family,
+                    epoch=row["epoch"], sealed_at=row["at"], uses=len(_gates_of(ran, one)),
                     retired_at=row["retired_at"], why=row["why"],
                 )
             )  # fmt: skip
@@ -133,6 +139,11 @@ class SealedSet:
             [case.epoch, case.fingerprint, case.retired_at is None] for case in self.listed()
         ]
         return sha256_hex(canonical_json(lines))
+
+
+def _gates_of(ran: Mapping[tuple[str, str], set[str]], one: Member) -> set[str]:
+    names = _names(one.fingerprint, one.case, one.family)
+    return {gate for name in names for gate in ran.get(name, ())}
 
 
 def _names(fingerprint: str, case: str, family: str) -> frozenset[tuple[str, str]]:

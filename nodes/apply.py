@@ -179,8 +179,16 @@ def _record(ws: Workspace, change: Change, effect: Effect, lease: Lease, end: En
         ended = ws.ledger.effects.finish(tx, effect, lease, state=end.state, reason=end.reason)
         if end.state == "done":
             ws.ledger.effects.put_release(tx, _release(ws, change, effect))
+            _end_epoch(ws, tx, change)
         _move(ws, tx, change, end.state)
     return ended
+
+
+def _end_epoch(ws: Workspace, tx: Connection, change: Change) -> None:
+    """An accept that is in place ends the sealed set's epoch; taking it back begins none."""
+    report = ws.ledger.gate.report(change.proposal.hash)
+    if change.kind == "apply" and report is not None and report[0].verdict == "accept":
+        ws.ledger.sealed.rotate(tx, change.proposal.hash)
 
 
 def _release(ws: Workspace, change: Change, effect: Effect) -> Release:

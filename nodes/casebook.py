@@ -1,11 +1,12 @@
 """All cases of a project as they stand now: from files and from traces, with what each is for."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
 from contracts.gate import Case, CaseTag
-from memory.cases import assign_families, fingerprint, keep_apart, load_cases
+from memory.cases import assign_families, fingerprint, keep_apart, read_cases
 from memory.sealed import Member
 from memory.workspace import Workspace
 
@@ -33,21 +34,45 @@ def read_casebook(ws: Workspace, finding: str | None = None) -> Casebook:
     Raises:
         ConfigError: a case file cannot be used.
     """
-    cases = {case.id: case for case in load_cases(ws.root, ws.settings.cases)}
+    cases = {case.id: case for case in read_cases(ws.root, ws.settings.cases)}
     for origin, tag, case in ws.ledger.knowledge.mined():
         if tag == "target" and origin == finding:
             cases[case.id] = replace(case, family="", tags=frozenset({"target"}))
         elif case.id not in cases:
             now = tag if tag == "sealed" else "training"
             cases[case.id] = replace(case, family="", tags=frozenset({cast("CaseTag", now)}))
-    retired = ws.ledger.sealed.retired()
-    notes: list[str] = []
+        elif tag != "sealed" and "sealed" in cases[case.id].tags:  # an editor saw the very input
+            seen = cases[case.id]
+            cases[case.id] = replace(seen, tags=(seen.tags - {"sealed"}) | {"training"})
+    reasons: Counter[str] = Counter()
+    retired = _retired(ws)
     for case in list(cases.values()):
-        if "sealed" in case.tags and fingerprint(case) in retired:
+        why = retired.get(case.id) or retired.get(fingerprint(case))
+        if "sealed" in case.tags and why is not None:
             cases[case.id] = replace(case, tags=(case.tags - {"sealed"}) | {"training"})
-            notes.append(f"{case.id} is no longer sealed: it was retired")
-    kept, why = keep_apart(assign_families(tuple(cases.values())))
-    return Casebook(cases=kept, notes=(*notes, *why))
+            reasons[why] += 1
+    kept, apart = keep_apart(assign_families(tuple(cases.values())))
+    return Casebook(cases=kept, notes=(*_retired_notes(reasons), *apart))
+
+
+def _retired(ws: Workspace) -> Mapping[str, str]:
+    """Why a case was retired, by its id and by its fingerprint: new assertions seal nothing."""
+    found: dict[str, str] = {}
+    for line in ws.ledger.sealed.listed():
+        if line.retired_at is not None:
+            for name in (line.case, line.fingerprint):
+                found[name] = line.why or "no reason is kept"
+    return found
+
+
+def _retired_notes(reasons: Counter[str]) -> tuple[str, ...]:
+    """One sentence for all of them: after some gates they are many."""
+    if not reasons:
+        return ()
+    count = sum(reasons.values())
+    what = "; ".join(f"{n} {why}" for why, n in sorted(reasons.items()))
+    subject = "1 case that was sealed is" if count == 1 else f"{count} cases that were sealed are"
+    return (f"{subject} retired and only train now ({what}).",)
 
 
 def members(cases: Iterable[Case]) -> tuple[Member, ...]:

@@ -1,17 +1,17 @@
 """Connectors from settings: the only place where a node learns which one it talks to."""
 
-import os
-
 from connectors.embed.opening import open_embedder
 from connectors.harness.directory import DirectoryHarness
-from connectors.probe.worker import WorkerProbe
-from connectors.traces.files import read_spans
+from connectors.probe.replay_shelf import input_id
+from connectors.probe.services import open_accompanied
 from connectors.traces.opening import open_trace_source
 from connectors.traces.several import SeveralSources
 from contracts.errors import ConfigError
 from contracts.protocols import Embedder, Harness, Probe, TraceSource
+from contracts.traces import TraceId
 from memory.semantic import SemanticMemory
 from memory.workspace import Workspace
+from nodes.casebook import read_casebook
 
 
 def open_source(ws: Workspace) -> TraceSource:
@@ -48,7 +48,7 @@ def open_probe(ws: Workspace) -> Probe:
     """How the agent is run on a case.
 
     Raises:
-        ConfigError: none is configured.
+        ConfigError: none is configured, or what its settings name is not there.
     """
     spec = ws.settings.probe
     if spec is None:
@@ -56,16 +56,21 @@ def open_probe(ws: Workspace) -> Probe:
             "probe: missing; the gate needs to run the agent, such as "
             "`{kind: worker, command: [python, -m, agent.worker]}`"
         )
-    return WorkerProbe(
-        command=spec.command,
-        cwd=ws.root,
-        work=ws.work,
-        concurrency=spec.concurrency,
-        timeout_s=spec.timeout_s,
-        env={},
-        pass_env=[name for name in spec.env if name in os.environ],
-        read_spans=read_spans,
-    )
+    replays = spec.replay is not None
+    return open_accompanied(
+        spec, root=ws.root, work=ws.work, origins=_origins(ws) if replays else {},
+        fetch=lambda trace_id: open_source(ws).trace(trace_id),
+    )  # fmt: skip
+
+
+def _origins(ws: Workspace) -> dict[str, TraceId]:
+    """The trace that each case was made of, by the case's input; of two the first by id."""
+    cases = sorted(read_casebook(ws).cases, key=lambda case: case.origin, reverse=True)
+    return {
+        input_id(case.input): TraceId(case.origin.removeprefix("trace:"))
+        for case in cases
+        if case.origin.startswith("trace:")
+    }
 
 
 def open_memory(ws: Workspace) -> SemanticMemory | None:

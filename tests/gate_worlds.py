@@ -1,23 +1,44 @@
 """Small gates to test with: cases, plans, and blocks written as words."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from contracts.gate import Block, Case, CaseId, CaseTag, GatePlan, Graded, PlannedCase, RunResult
+from contracts.gate import (
+    Block,
+    Case,
+    CaseId,
+    CaseTag,
+    Exemption,
+    GatePlan,
+    Graded,
+    PlannedCase,
+    Quarantined,
+    RunResult,
+)
 from contracts.harness import Revision
-from nodes.gate.design import Profile, design_plan
+from memory.case_runs import Passes
+from memory.cases import fingerprint
+from nodes.gate.design import Profile, Purpose, design_plan
 from nodes.gate.schedule import BlockToRun, Finished, next_step
 
 
-def case(name: str, tag: CaseTag = "target", family: str | None = None) -> Case:
+def case(
+    name: str,
+    tag: CaseTag = "target",
+    family: str | None = None,
+    *,
+    issue: str | None = None,
+    also: CaseTag | None = None,
+) -> Case:
     return Case(
         id=CaseId(name),
         input={"message": name},
         assertions=({"not_empty": True},),
-        tags=frozenset({tag}),
+        tags=frozenset({tag, also or tag}),
         family=family or f"family of {name}",
         origin="file:cases/a.yaml",
+        issue=issue,
     )
 
 
@@ -25,10 +46,27 @@ def cases(count: int, tag: CaseTag = "target") -> list[Case]:
     return [case(f"c-{tag}-{i}", tag) for i in range(count)]
 
 
+def stable(*groups: Sequence[Case], passes: int = 10, runs: int = 10) -> dict[str, Passes]:
+    """Stored baseline runs by which all these cases pass so often."""
+    return {
+        fingerprint(each): Passes(passes=passes, runs=runs) for group in groups for each in group
+    }
+
+
 def designed(
     targets: int,
     sealed: int,
     *,
+    purpose: Purpose = "fix",
+    guards: Sequence[Case] = (),
+    runs: Mapping[str, Passes] | None = None,
+    issue: str | None = None,
+    of_issue: int = 0,
+    sealed_repeats: int = 1,
+    listed_rounds: int = 0,
+    tokens: tuple[int, int] | None = None,
+    exempt: Sequence[Exemption] = (),
+    quarantined: Mapping[CaseId, Quarantined] | None = None,
     uses: int = 1,
     use: int = 1,
     issue_use: int = 1,
@@ -40,12 +78,23 @@ def designed(
     critical: Sequence[Case] = (),
     discordance: float | None = None,
 ) -> GatePlan:
+    unseen = cases(sealed, "sealed")
+    known = [replace(each, issue=issue) for each in unseen[:of_issue]]
     return design_plan(
         base=Revision("base"),
         candidate=Revision("candidate"),
         targets=cases(targets),
-        sealed=cases(sealed, "sealed"),
+        sealed=[*known, *unseen[of_issue:]],
         critical=critical,
+        purpose=purpose,
+        guards=guards,
+        runs=runs or {},
+        issue=issue,
+        sealed_repeats=sealed_repeats,
+        listed_rounds=listed_rounds,
+        tokens=tokens,
+        exempt=exempt,
+        quarantined=quarantined or {},
         profile=profile,
         margin=margin,
         uses=uses,
@@ -87,7 +136,7 @@ def block(
         return Block(
             phase=planned.phase, case=planned.case, index=planned.index, attempt=planned.attempt,
             first=planned.first, candidate=graded(candidate, cost_c),
-            baseline=None if planned.phase == "critical" else graded(baseline, cost_b),
+            baseline=graded(baseline, cost_b) if "B" in planned.arms else None,
         )  # fmt: skip
     return Block(
         phase="sealed" if phase == "sealed" else "target", case=planned.case, index=index,

@@ -182,14 +182,15 @@ def missing_langgraph_dev() -> str | None:
 
 @contextmanager
 def langgraph_dev(
-    environ: Mapping[str, str], *, folder: Path, port: int, jobs: int = 4
-) -> Iterator[Running]:
-    """`langgraph dev` on our `langgraph.json`; what it keeps is in `folder`."""
+    environ: Mapping[str, str], *, folder: Path, port: int, jobs: int = 4,
+    config: Path = REPOSITORY / "langgraph.json",
+) -> Iterator[Running]:  # fmt: skip
+    """`langgraph dev` on our `langgraph.json`, or another; what it keeps is in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [
         sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload",
         "--host", "127.0.0.1", "--port", str(port), "--n-jobs-per-worker", str(jobs),
-        "--config", str(REPOSITORY / "langgraph.json"),
+        "--config", str(config),
     ]  # fmt: skip
     quiet = {**environ, "LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false"}
     ready = answers(f"http://127.0.0.1:{port}", "/ok")

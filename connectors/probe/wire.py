@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NewType, cast
 
+from connectors.probe.company import company
 from contracts.harness import Usage
 from contracts.json_types import Json
 
@@ -33,12 +34,13 @@ class Answer:
 
 
 def run_line(
-    wire_id: WireId, *, case_input: Json, harness: str, seed: int, deadline_s: float
+    wire_id: WireId, *, case_input: Json, harness: str, workdir: str, seed: int, deadline_s: float
 ) -> bytes:
-    """The line that asks for one run."""
-    message = {
-        "op": "run", "id": wire_id, "input": case_input, "harness": harness, "seed": seed,
-        "deadline_s": deadline_s,
+    """The line that asks for one run, with the addresses of the services beside it."""
+    message: dict[str, Json] = {
+        "op": "run", "id": wire_id, "input": case_input, "harness": harness, "workdir": workdir,
+        "seed": seed, "deadline_s": deadline_s,
+        **{str(service): url for service, url in company().items()},
     }  # fmt: skip
     return json.dumps(message, allow_nan=False).encode() + b"\n"
 
@@ -52,7 +54,7 @@ def parse_ready(line: bytes) -> int:
     Raises:
         ProtocolBreachError: the line is not a ready line of version 1.
     """
-    message = _object(line)
+    message = parse_object(line)
     if message.get("op") != "ready":
         raise ProtocolBreachError("the first line is not ready")
     if message.get("v") != 1:
@@ -65,13 +67,37 @@ def parse_ready(line: bytes) -> int:
     return concurrency
 
 
+def parse_only_answer(text: bytes, wire_id: WireId) -> Answer:
+    """All that a process of one run printed, as its answer; the id may be left out.
+
+    Raises:
+        ProtocolBreachError: it is not one JSON object, or answers another run.
+    """
+    try:
+        answer = answer_of({"id": wire_id, **parse_object(text)})
+    except ProtocolBreachError as breach:
+        said = str(breach).replace("a line", "an answer", 1)
+        raise ProtocolBreachError(said if text.strip() else "no answer") from None
+    if answer.id != wire_id:
+        raise ProtocolBreachError("an answer to another run")
+    return answer
+
+
 def parse_answer(line: bytes) -> Answer:
     """One answer; values of a wrong kind are unknown, never a crash.
 
     Raises:
         ProtocolBreachError: the line is not a JSON object with an id.
     """
-    message = _object(line)
+    return answer_of(parse_object(line))
+
+
+def answer_of(message: Mapping[str, Json]) -> Answer:
+    """The answer that a parsed object is; values of a wrong kind are unknown.
+
+    Raises:
+        ProtocolBreachError: it has no id.
+    """
     wire_id = message.get("id")
     if not isinstance(wire_id, str):
         raise ProtocolBreachError("a line without an id")
@@ -93,7 +119,12 @@ def clean(text: str, limit: int) -> str:
     return " ".join(kept.split())[:limit]
 
 
-def _object(line: bytes) -> Mapping[str, Json]:
+def parse_object(line: bytes) -> Mapping[str, Json]:
+    """A line as a JSON object, without numbers and texts that could not be stored.
+
+    Raises:
+        ProtocolBreachError: it is none.
+    """
     try:
         text = line.decode()
         value = json.loads(text, parse_constant=_unknown, parse_float=_finite)

@@ -169,9 +169,8 @@ def cost_facts(report: GateReport) -> tuple[Fact, ...]:
 
 def planned_runs(plan: GatePlan) -> int:
     """Single runs at most, before guards; repeats of missing ones are within `max_runs`."""
-    rounds = max(1, plan.listed_rounds if plan.profile == "starter" else 1)
-    sealed = sum(case.repeats for case in plan.sealed) * rounds
-    paired = sum(case.repeats for case in plan.targets) + sealed
+    # Where sealed cases run in rounds, their repeats are the rounds.
+    paired = sum(case.repeats for case in (*plan.targets, *plan.sealed))
     alone = sum(case.repeats for case in (*plan.critical, *plan.guards))
     return min(plan.max_runs, 2 * paired + alone)
 

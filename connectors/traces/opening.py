@@ -38,7 +38,7 @@ def open_trace_source(
     Raises:
         ConfigError: a key of the settings or a variable of the environment is missing.
     """
-    env = _Variables(os.environ if environ is None else environ, spec.env_prefix, key, spec.kind)
+    env = Variables(os.environ if environ is None else environ, spec.env_prefix, key, spec.kind)
     if spec.kind in ("files", "otlp"):
         if spec.path is None:
             raise ConfigError(f"{key}.path: missing; a file, folder or glob")
@@ -53,7 +53,7 @@ def open_trace_source(
     return _phoenix(spec, env, budget_s)
 
 
-def _langfuse(spec: TraceSettings, env: "_Variables", budget_s: float) -> TraceSource:
+def _langfuse(spec: TraceSettings, env: "Variables", budget_s: float) -> TraceSource:
     from connectors.traces.langfuse.source import (  # noqa: PLC0415  (only if used)
         GENERAL_A_MINUTE,
         LangfuseSource,
@@ -70,7 +70,7 @@ def _langfuse(spec: TraceSettings, env: "_Variables", budget_s: float) -> TraceS
     )
 
 
-def _langsmith(spec: TraceSettings, env: "_Variables", budget_s: float) -> TraceSource:
+def _langsmith(spec: TraceSettings, env: "Variables", budget_s: float) -> TraceSource:
     from connectors.traces.langsmith.source import (  # noqa: PLC0415  (only if used)
         LIMITS,
         LangSmithSource,
@@ -92,7 +92,7 @@ def _langsmith(spec: TraceSettings, env: "_Variables", budget_s: float) -> Trace
     )
 
 
-def _phoenix(spec: TraceSettings, env: "_Variables", budget_s: float) -> TraceSource:
+def _phoenix(spec: TraceSettings, env: "Variables", budget_s: float) -> TraceSource:
     from connectors.traces.phoenix import PhoenixSource  # noqa: PLC0415  (only if used)
 
     found = env.first("PHOENIX_API_KEY")
@@ -117,7 +117,7 @@ def _at_most(requests_per_minute: int | None, limits: Mapping[str, Limit]) -> Ma
     }
 
 
-class _Variables:
+class Variables:
     """The environment under a source's own prefix."""
 
     def __init__(self, environ: Mapping[str, str], prefix: str, key: str, kind: str) -> None:

@@ -13,6 +13,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from openinference.semconv.trace import OpenInferenceSpanKindValues, SpanAttributes
 from opentelemetry.trace import Status, StatusCode, Tracer
+from tracemend_runtime.replay import replayed
 
 from examples.refund_agent.offline_model import OfflineModel
 from examples.refund_agent.prices import cost_usd
@@ -92,7 +93,7 @@ class RefundAgent:
     def __init__(self, *, model: BaseChatModel, harness: Path, office: OfficeClient) -> None:
         self._office = office
         self._system = SystemMessage(system_text(harness))
-        tools = build_tools(office)
+        tools = replayed(build_tools(office))
         bound = model.bind_tools(tools)
 
         def call_model(state: MessagesState) -> dict[str, list[AnyMessage]]:

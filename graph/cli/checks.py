@@ -3,21 +3,25 @@
 import asyncio
 import importlib.util
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from configs.gate_settings import ProbeSettings
 from connectors.models.chat import open_model
+from connectors.probe.command import can_start
+from connectors.probe.local import LOCAL, isolation_refused
 from contracts.errors import TracemendError
 from contracts.json_types import Json
 from contracts.traces import SourceInfo
 from graph.cli.readiness import readiness
 from graph.cli.session import one_line, which_project
 from graph.server.cron import check_schedules
-from memory.cases import load_cases
 from memory.workspace import DATABASE_VARIABLE, Workspace, open_project
+from nodes.casebook import read_casebook
 from nodes.ports import open_harness, open_source_at
 from nodes.readiness.properties import State
 
@@ -96,7 +100,7 @@ def run_checks(project: str | None) -> Iterator[Checked]:
     infos: list[SourceInfo] = []
     yield from _sources(ws, infos)
     yield _guarded("cases", lambda: _cases(ws))
-    yield _guarded("probe", lambda: _probe(ws))
+    yield _guarded("probe", lambda: probe_check(ws.settings.probe, ws.root))
     yield _guarded("models", lambda: _models(ws))
     if ws.settings.schedules:
         yield _guarded("schedules", lambda: _schedules(ws))
@@ -196,17 +200,27 @@ def _readiness(ws: Workspace, newest: datetime | None) -> Iterator[Checked]:
 
 
 def _cases(ws: Workspace) -> tuple[bool, str]:
-    cases = load_cases(ws.root, ws.settings.cases)
+    cases = read_casebook(ws).cases
     sealed = len({case.family for case in cases if "sealed" in case.tags})
     more = "" if sealed >= 30 else "; 30 sealed families are needed before a gate can accept"
-    return True, f"{len(cases)} in files, {sealed} sealed families{more}"
+    return True, f"{len(cases)}, in files and mined, {sealed} sealed families{more}"
 
 
-def _probe(ws: Workspace) -> tuple[bool, str]:
-    spec = ws.settings.probe
+def probe_check(spec: ProbeSettings | None, root: Path) -> tuple[bool, str]:
+    """Whether runs can be started here as the settings ask. Starts at most an idle process."""
     if spec is None:
         return False, "none configured: findings are shown, but nothing can be tested or applied"
-    return True, " ".join(spec.command)
+    if spec.kind not in LOCAL:
+        return True, f"{spec.kind} at {str(spec.url).partition('?')[0]}"
+    said = f"{spec.kind} `{shlex.join(spec.command)}`"
+    if not can_start(spec.command[0], root):
+        return False, f"{said}: no program {spec.command[0]!r} is found here"
+    if (refused := isolation_refused(spec.limits, network=spec.network)) is not None:
+        return False, f"{said}: {refused}"
+    limits = spec.limits
+    bounds = [("memory", limits.memory_mb, " MB"), ("processes", limits.processes, "")]
+    kept = [f"{name} limit {most}{unit}" for name, most, unit in bounds if most is not None]
+    return True, "; ".join([said, *([] if spec.network else ["network off"]), *kept])
 
 
 def _cluster(ws: Workspace) -> Checked:
@@ -214,7 +228,7 @@ def _cluster(ws: Workspace) -> Checked:
     only_here = []
     if ws.settings.harness.kind == "directory":
         only_here.append(f"the harness is a folder ({ws.root})")
-    if ws.settings.probe is not None and ws.settings.probe.kind == "worker":
+    if ws.settings.probe is not None and ws.settings.probe.kind in LOCAL:
         only_here.append("the probe is a command of this machine")
     if not only_here:
         return Checked(name="cluster", ok=True, detail="nothing is on one machine only")

@@ -78,6 +78,8 @@ def show_lines(one: Document) -> Iterator[str]:
         yield _row("what they share", str(contrast["sentence"]))
     yield from _evidence_lines(one)
     yield from _reach_lines(one)
+    for left_out in _strings(one["cases_left_out"]):
+        yield _row("case", left_out)
     for merged in objects(one["merged"]):
         yield _row(
             "holds also", f"{merged['signature']}, {merged['units']} units: {merged['why']}"

@@ -8,11 +8,14 @@ from contracts.errors import TracemendError
 from graph.cli import (
     ask,
     audit,
+    cases,
     decisions,
     demo,
     findings,
+    gate,
     handoffs,
     memory,
+    probe,
     profile,
     project,
     runs,
@@ -44,9 +47,12 @@ app.command("reject")(decisions.reject)
 app.command("undo")(decisions.undo)
 app.command("serve")(serve.serve)
 app.add_typer(audit.app, name="audit")
+app.add_typer(cases.app, name="cases")
 app.add_typer(findings.app, name="findings")
+app.add_typer(gate.app, name="gate")
 app.add_typer(handoffs.app, name="handoffs")
 app.add_typer(memory.app, name="memory")
+app.add_typer(probe.app, name="probe")
 app.add_typer(project.app, name="project")
 app.add_typer(tokens.app, name="token")
 

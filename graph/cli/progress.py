@@ -65,7 +65,7 @@ class Progress:
         step = event.get("step")
         done, of = event.get("done"), event.get("of")
         if isinstance(step, str) and isinstance(done, int) and isinstance(of, int):
-            self.count(step, done, of)
+            self.count(step, done, of, more=_more(event))
             return
         self.clear()
         node = event.get("node")
@@ -73,22 +73,40 @@ class Progress:
             self._said.add(node)
             self.say(f"{node:<10}{_STORY[node]}")
 
-    def count(self, step: str, done: int, of: int) -> None:
-        """Move the bar of a step; off a terminal, say a line at every quarter."""
+    def count(self, step: str, done: int, of: int, *, more: str = "") -> None:
+        """Move the bar of a step; off a terminal, say a line at every quarter.
+
+        `more` is what else there is to say of it: time, money, what is still open.
+        """
         quarter = f"{step} {4 * done // max(of, 1)}"
         if not self._alive:
             if quarter not in self._said:
                 self._said.add(quarter)
-                self.say(f"{step}: {done}/{of}")
+                self.say(f"{step}: {done}/{of}{more}")
             return
         if self._bar is None or self._bar[0] != step:
             self.clear()
             bars = Bars(
                 TextColumn("   {task.description}"), BarColumn(), MofNCompleteColumn(),
-                TimeElapsedColumn(), console=self._console, transient=True,
+                TimeElapsedColumn(), TextColumn("{task.fields[more]}"), console=self._console,
+                transient=True,
             )  # fmt: skip
             bars.start()
-            self._bar = (step, bars, bars.add_task(step, total=of))
-        self._bar[1].update(self._bar[2], completed=done, total=of)
+            self._bar = (step, bars, bars.add_task(step, total=of, more=more))
+        self._bar[1].update(self._bar[2], completed=done, total=of, more=more)
         if done >= of:
             self.clear()
+
+
+def _more(event: JsonObject) -> str:
+    """Time, money and open claims of an event, as far as it has them: ", 12 s, $0.03, L2 open"."""
+    said = []
+    seconds, usd, ahead = event.get("elapsed_s"), event.get("spent_usd"), event.get("open")
+    if isinstance(seconds, int | float):
+        said.append(f"{seconds:.0f} s")
+    if isinstance(usd, int | float):
+        said.append(f"${usd:.2f}")
+    names = [name for name in ahead if isinstance(name, str)] if isinstance(ahead, list) else []
+    if names:
+        said.append(f"{' '.join(names)} open")
+    return "".join(f", {part}" for part in said)

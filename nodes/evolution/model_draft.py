@@ -74,6 +74,7 @@ async def model_draft(
     brief: Brief,
     judge: Callable[[Draft], str | None],
     *,
+    keep: Callable[[Sequence[BaseMessage]], None] = lambda _: None,
     tokens: int = DRAFTING_TOKENS,
     timeout_s: float = TIMEOUT_S,
 ) -> Written:
@@ -84,10 +85,12 @@ async def model_draft(
         name: `provider:name`, for the draft's author.
         brief: what the model is told.
         judge: merges a draft and runs the policy on it; says what is wrong, None when it holds.
+        keep: told what the model is shown, before it is.
         tokens: for all tries together, input and output.
         timeout_s: for one answer.
     """
     messages = await asyncio.to_thread(_first, brief)
+    await asyncio.to_thread(keep, messages)
     left, structured, problem, tries = tokens, True, "", 0
     for _ in range(MAX_TRIES):
         budget = Budget(tokens=left, count_tokens=_count, timeout_s=timeout_s)

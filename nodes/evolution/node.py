@@ -1,9 +1,12 @@
 """Draft an edit of the real harness for one finding, or say why there is none."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, NotRequired, cast
 
+from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 from sqlalchemy import Connection
 from typing_extensions import TypedDict
@@ -27,6 +30,7 @@ from nodes.evolution.model_draft import model_draft
 from nodes.evolution.policy import RejectedEdit, check, refused
 from nodes.evolution.prompt import Brief
 from nodes.evolution.revise import Revising, make_revision, rejected_edits
+from nodes.evolution.shown import keep_shown
 from nodes.insights.recall import kept as recalled_of
 from nodes.ports import open_harness
 from nodes.showing import evidence_lines
@@ -171,12 +175,16 @@ async def _from_model(ws: Workspace, task: Task, name: str) -> tuple[Merged | No
         return None
 
     model = await asyncio.to_thread(open_model, name, root=ws.root)
-    written = await model_draft(model, name, task.brief, judge)
+    written = await model_draft(model, name, task.brief, judge, keep=partial(_shown, ws, task))
     if written.draft is not None:
         return held[-1], None
     tries = f"{written.tries} tr{'y' if written.tries == 1 else 'ies'}"
     why = f"{name}, {tries}: {one_line(written.problem or 'no answer', 160)}"
     return None, f"The editor model gave no valid edit ({why})"
+
+
+def _shown(ws: Workspace, task: Task, messages: Sequence[BaseMessage]) -> None:
+    keep_shown(ws, task.which.thread, task.which.revision, messages)
 
 
 def _merged(ws: Workspace, task: Task, candidate: Draft) -> Merged | str:

@@ -1,68 +1,57 @@
 """Make the gate's plan: which cases run how often, at which level, and what that can prove."""
 
 import hashlib
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from types import MappingProxyType
+from typing import Final, Literal
 
-from contracts.codec import to_json
-from contracts.gate import Case, GatePlan, PlannedCase
+from contracts.gate import Case, CaseId, Exemption, GatePlan, Phase, PlannedCase, Quarantined
 from contracts.harness import Revision
-from contracts.json_types import canonical_json, sha256_hex
+from memory.case_runs import Passes
 from memory.cases import fingerprint
-from nodes.gate.stats import (
-    look_plan,
-    provable,
-    required_cases,
-    smallest_provable_margin,
-    stratified_exact_p,
+from nodes.gate.flaky import DEFAULT_DISCORDANCE, protected
+from nodes.gate.flaky import discordance as measured_discordance
+from nodes.gate.plan_notes import Asked, notes_of_plan
+from nodes.gate.sizes import (
+    POWER,
+    STANDARD_FAMILIES,
+    best_reachable_p,
+    enough_cases,
+    enough_repeats,
+    l2_repeats,
+    level_of,
+    plan_hash,
+    planned_runs,
+    smallest_margin,
 )
+from nodes.gate.stats import look_plan
+from nodes.insights.signature import matches
+
+__all__ = [
+    "CRITICAL_RUNS", "DEFAULT_DISCORDANCE", "POWER", "STANDARD_FAMILIES", "PlanRefused", "Profile",
+    "Purpose", "best_reachable_p", "design_plan", "enough_cases", "enough_repeats", "level_of",
+    "plan_hash", "planned_runs",
+]  # fmt: skip
 
 Profile = Literal["starter", "standard", "strict"]
+Purpose = Literal["fix", "simplify"]
 
-FAMILY_LEVEL = 0.05  # shared by all uses of one sealed set (docs/gate.md, section 7)
-POWER = 0.8
-DEFAULT_DISCORDANCE = 0.10  # where no case has two stored baseline runs
-STANDARD_FAMILIES = 30  # sealed families below which only the known cases are tested
-CRITICAL_RUNS = 10
-_CONSENT_MARGIN = 0.15
+CRITICAL_RUNS: Final = 10
 _REPEATS = ((3, 8), (10, 5), (30, 3))  # up to so many targets, so many repeats; 1 above
+_NO_RUNS: Mapping[str, Passes] = MappingProxyType({})
+_NONE_OUT: Mapping[CaseId, Quarantined] = MappingProxyType({})
 
 
 class PlanRefused(Exception):
-    """There is nothing to test: `reason` is "no change", "no target case" or "level spent"."""
+    """There is nothing to test, or nothing that could come of it.
+
+    `reason` is "no change", "no target case", "no sealed case", "not smaller" or "level spent".
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"plan refused: {reason}")
         self.reason = reason
-
-
-def level_of(*, uses: int, use: int) -> float:
-    """Level of the use-th confirmation, from 1, where `uses` are allowed.
-
-    A person who can tell a reject from an inconclusive may write the next edit, so every further
-    use doubles the histories that could have led to it, and halves the level.
-    """
-    if uses < 1 or use < 1:
-        raise ValueError(f"uses count from 1: use={use!r} uses={uses!r}")
-    return FAMILY_LEVEL / uses / float(2 ** (use - 1))
-
-
-def plan_hash(plan: GatePlan) -> str:
-    """SHA-256 of the plan's canonical JSON."""
-    return sha256_hex(canonical_json(to_json(plan)))
-
-
-def planned_runs(plan: GatePlan) -> int:
-    """Single runs of an arm if no stop comes early and nothing is missing."""
-    pairs = sum(case.repeats for case in (*plan.targets, *plan.sealed))
-    return 2 * pairs + sum(case.repeats for case in plan.critical)
-
-
-def best_reachable_p(repeats: Sequence[int]) -> float:
-    """Smallest p that L1 can give: the candidate passes every run, the baseline none."""
-    return stratified_exact_p([(r, 0, r) for r in repeats])
 
 
 def design_plan(
@@ -72,6 +61,8 @@ def design_plan(
     targets: Sequence[Case],
     sealed: Sequence[Case],
     critical: Sequence[Case] = (),
+    guards: Sequence[Case] = (),
+    purpose: Purpose = "fix",
     profile: Profile = "standard",
     margin: float,
     uses: int,
@@ -84,66 +75,137 @@ def design_plan(
     deadline_s: float,
     seed: int,
     discordance: float | None,
+    runs: Mapping[str, Passes] = _NO_RUNS,
+    issue: str | None = None,
     repeats: int | None = None,
+    sealed_repeats: int = 1,
+    listed_rounds: int = 0,
+    cost_margin: float = 0.25,
+    tokens: tuple[int, int] | None = None,
+    exempt: Sequence[Exemption] = (),
+    quarantined: Mapping[CaseId, Quarantined] = _NONE_OUT,
     agent_model: str | None = None,
+    judge_model: str | None = None,
 ) -> GatePlan:
-    """The plan of a fix, frozen before any run; what it cannot prove stands in its notes.
+    """The plan, frozen before any run; what it cannot prove stands in its notes.
 
-    `use` and `issue_use` count from 1: which use this is of the sealed set, and of the level for
-    this issue's targets. `repeats` overrides the default number of blocks a target case.
+    Args:
+        base: the baseline; for `simplify` the revision at the start of the epoch.
+        candidate: what is tested.
+        targets: failing cases of the finding; `simplify` asks for none and leaves them out.
+        sealed: cases that nobody who drafts has seen. Siblings of a target are left out.
+        critical: cases that may never fail.
+        guards: the operator's guards; only those that pass stably in `runs` are planned.
+        purpose: `simplify` is an edit that only makes the harness smaller: L1 is not asked.
+        profile: `starter` instead, whatever is asked, below thirty sealed families.
+        margin: harm that must be excluded, a share of runs above 0 and at most .5.
+        uses: how often one sealed set may be used.
+        use: which use of the sealed set this is, from 1.
+        issue_use: which use of the level for this issue's targets, from 1.
+        max_targets: families of targets that run at most, drawn by `seed`.
+        max_runs: single runs of an arm; sealed cases and repeats are cut until they are enough.
+        max_usd: money that the gate may spend.
+        max_seconds: running time of the gate.
+        deadline_s: seconds that one run may take.
+        seed: orders cases, draws members of families and who runs first.
+        discordance: assumed share of cases that differ between two runs; None: measured over
+            `runs` of the sealed cases, else .10.
+        runs: stored baseline runs by fingerprint, of exactly the base revision.
+        issue: signature of the finding: sealed cases that once failed so are what L3 is about.
+        repeats: blocks a target case; None: by the number of targets.
+        sealed_repeats: blocks a sealed case; above 1 the e-process decides L2.
+        listed_rounds: rounds over the sealed cases of a starter, for LK; 0 and 1: not asked.
+        cost_margin: rise of the cost per passing run that must be excluded.
+        tokens: of the edited files before and after, for `simplify`; None is unknown.
+        exempt: critical cases that may fail where the baseline fails too.
+        quarantined: cases left out in both arms; more than a quarter makes the gate invalid.
+        agent_model: of the agent, for the record.
+        judge_model: of `judge` assertions, pinned.
 
     Raises:
-        PlanRefused: equal hashes, no target case, or every use of the issue's level is spent.
+        PlanRefused: equal hashes, no case to make the claim with, no fewer tokens, or every use
+            of the level is spent.
         ValueError: a number is out of its range.
     """
+    _check(
+        margin=margin, cost_margin=cost_margin, discordance=discordance,
+        counts={
+            "max_targets": max_targets, "repeats": repeats or 1, "sealed_repeats": sealed_repeats,
+            "listed_rounds": listed_rounds + 1,
+        },
+    )  # fmt: skip
     if base == candidate:
         raise PlanRefused("no change")
-    if not targets:
-        raise PlanRefused("no target case")
-    if issue_use > uses:
-        raise PlanRefused("level spent")
-    _check(margin=margin, max_targets=max_targets, repeats=repeats, discordance=discordance)
-    chosen = _one_a_family(targets, seed)[:max_targets]
-    r = repeats or _default_repeats(len(chosen))
+    fix = purpose == "fix"
+    drawn = _one_a_family(targets, seed) if fix else []
+    chosen, out = _without(drawn, quarantined, "target", most=max_targets)
     known = {case.family for case in targets}
     kept = [case for case in sealed if case.family not in known] if use <= uses else []
-    plan = GatePlan(
-        profile=profile,
-        base=base,
-        candidate=candidate,
-        targets=_planned(chosen, r),
-        sealed=_planned(_one_a_family(kept, seed), 1),
-        critical=_planned(_one_a_family(critical, seed), CRITICAL_RUNS),
-        alpha=level_of(uses=uses, use=min(use, uses)),
-        target_alpha=level_of(uses=uses, use=issue_use),
-        use=use,
-        uses=uses,
-        margin_asked=margin,
-        margin=margin,
-        discordance=DEFAULT_DISCORDANCE if discordance is None else discordance,
-        looks=(),
-        seed=seed,
-        max_runs=max_runs,
-        max_usd=max_usd,
-        max_seconds=max_seconds,
-        deadline_s=deadline_s,
-        agent_model=agent_model,
+    unseen, more_out = _without(_one_a_family(kept, seed), quarantined, "sealed")
+    _refuse(
+        fix, targets=drawn, sealed=sealed, tokens=tokens, spent=(issue_use if fix else use) > uses
     )
-    plan, short = _within_budget(plan)
-    plan = _with_margin(plan)
-    notes = [_target_note(plan), *short, *_sealed_notes(plan, profile)]
-    return replace(plan, notes=(*notes, *_other_notes(plan, assumed=discordance is None)))
+    stable = protected(runs)
+    own, unstable = _own_guards(guards, (*chosen, *unseen, *critical), stable, quarantined)
+    share = discordance
+    if share is None:
+        share = measured_discordance(runs, [fingerprint(case) for case in unseen])
+    planned = GatePlan(
+        purpose=purpose, profile=profile, base=base, candidate=candidate,
+        targets=_planned(chosen, repeats or _default_repeats(len(chosen)), stable=stable),
+        sealed=_planned(unseen, sealed_repeats, stable=stable, issue=issue),
+        critical=_planned(_one_a_family(critical, seed), CRITICAL_RUNS),
+        guards=_planned(_one_a_family(own, seed), 1, stable=stable),
+        alpha=level_of(uses=uses, use=min(use, uses)),
+        target_alpha=level_of(uses=uses, use=issue_use) if fix else None,
+        use=use, uses=uses, margin_asked=margin, margin=margin,
+        discordance=DEFAULT_DISCORDANCE if share is None else share,
+        looks=(), cost_margin=cost_margin, seed=seed, max_runs=max_runs, max_usd=max_usd,
+        max_seconds=max_seconds, deadline_s=deadline_s, agent_model=agent_model,
+        judge_model=judge_model, tokens=tokens, quarantined=(*out, *more_out),
+        weak_targets=sum(case.weak for case in chosen),
+        exempt=tuple(e for e in exempt if e.case in {case.id for case in critical}),
+    )  # fmt: skip
+    planned, short = _sized(planned, listed_rounds)
+    asked = Asked(
+        profile=profile, assumed=share is None, given=discordance is not None, runs=len(runs),
+        unstable=unstable, listed_rounds=listed_rounds, short=tuple(short),
+        exempt=tuple(exempt), issue=issue is not None,
+    )  # fmt: skip
+    return replace(planned, notes=notes_of_plan(planned, asked))
 
 
 def _check(
-    *, margin: float, max_targets: int, repeats: int | None, discordance: float | None
+    *, margin: float, cost_margin: float, discordance: float | None, counts: Mapping[str, int]
 ) -> None:
     if not 0.0 < margin <= 0.5:
         raise ValueError(f"margin: needs to be above 0 and at most .5, got {margin!r}")
-    if max_targets < 1 or (repeats is not None and repeats < 1):
-        raise ValueError(f"at least one: max_targets={max_targets!r} repeats={repeats!r}")
+    if cost_margin <= 0.0:
+        raise ValueError(f"cost_margin: needs to be above 0, got {cost_margin!r}")
     if discordance is not None and not 0.0 <= discordance <= 1.0:
         raise ValueError(f"discordance: needs to be 0..1, got {discordance!r}")
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name}: too small: {dict(counts)!r}")
+
+
+def _refuse(
+    fix: bool,
+    *,
+    targets: Sequence[Case],
+    sealed: Sequence[Case],
+    tokens: tuple[int, int] | None,
+    spent: bool,
+) -> None:
+    """Nothing runs for a plan that could not be accepted whatever its runs say."""
+    if fix and not targets:
+        raise PlanRefused("no target case")
+    if not fix and not sealed:
+        raise PlanRefused("no sealed case")
+    if not fix and tokens is not None and tokens[1] >= tokens[0]:
+        raise PlanRefused("not smaller")
+    if spent:
+        raise PlanRefused("level spent")
 
 
 def _default_repeats(targets: int) -> int:
@@ -163,26 +225,93 @@ def _order(seed: int, *parts: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _planned(cases: Sequence[Case], repeats: int) -> tuple[PlannedCase, ...]:
+def _without(
+    drawn: Sequence[Case],
+    quarantined: Mapping[CaseId, Quarantined],
+    phase: Phase,
+    *,
+    most: int | None = None,
+) -> tuple[list[Case], tuple[Quarantined, ...]]:
+    """The first `most` drawn cases that are not quarantined, and those passed over on the way."""
+    kept: list[Case] = []
+    out: list[Quarantined] = []
+    for case in drawn:
+        if most is not None and len(kept) == most:
+            break
+        if case.id in quarantined:
+            out.append(replace(quarantined[case.id], phase=phase, fingerprint=fingerprint(case)))
+        else:
+            kept.append(case)
+    return kept, tuple(out)
+
+
+def _own_guards(
+    guards: Sequence[Case],
+    planned: Sequence[Case],
+    stable: frozenset[str],
+    quarantined: Mapping[CaseId, Quarantined],
+) -> tuple[list[Case], int]:
+    """Guards that pass stably and run in no other phase; and how many do not pass stably."""
+    elsewhere = {case.id for case in planned}
+    own = [case for case in guards if case.id not in elsewhere and case.id not in quarantined]
+    kept = [case for case in own if fingerprint(case) in stable]
+    return kept, len(own) - len(kept)
+
+
+def _planned(
+    cases: Sequence[Case],
+    repeats: int,
+    *,
+    stable: frozenset[str] = frozenset(),
+    issue: str | None = None,
+) -> tuple[PlannedCase, ...]:
     return tuple(
         PlannedCase(
-            case=case.id, family=case.family, fingerprint=fingerprint(case), repeats=repeats
+            case=case.id, family=case.family, fingerprint=fingerprint(case), repeats=repeats,
+            protected=fingerprint(case) in stable,
+            of_issue=issue is not None and _is_of(case.issue, issue),
+            hidden="sealed" in case.tags and bool(case.tags & {"guard", "critical"}),
         )
         for case in cases
-    )
+    )  # fmt: skip
+
+
+def _is_of(known: str | None, issue: str) -> bool:
+    """Whether a case once failed as this issue does; two marks of one key are two issues."""
+    if known is None:
+        return False
+    one_key = known.partition("~")[0] == issue.partition("~")[0]
+    return matches(known, issue) or (one_key and not ("~" in known and "~" in issue))
+
+
+def _sized(plan: GatePlan, listed_rounds: int) -> tuple[GatePlan, list[str]]:
+    """Cut to the budget, with its margin, looks and rounds; and what was cut."""
+    starter = len(plan.sealed) < STANDARD_FAMILIES or plan.profile == "starter"
+    rounds = listed_rounds if starter and l2_repeats(plan) == 1 else 0
+    notes: list[str] = []
+    plan, short = _within_budget(plan)
+    if rounds > 1 and plan.sealed:
+        each = 2 * len(plan.sealed)
+        fit = min(rounds, 1 + max(0, plan.max_runs - planned_runs(plan)) // each)
+        if fit < rounds:
+            notes.append(f"The budget of {plan.max_runs} runs pays for {fit} of {rounds} rounds.")
+        if fit > 1:
+            cases = tuple(replace(case, repeats=fit) for case in plan.sealed)
+            plan = replace(plan, sealed=cases, listed_rounds=fit)
+    return _with_margin(plan), [*notes, *short]
 
 
 def _within_budget(plan: GatePlan) -> tuple[GatePlan, list[str]]:
     """Fewer sealed cases, then fewer repeats, until `max_runs` is enough; and what was cut."""
     notes: list[str] = []
     rest = plan.max_runs - planned_runs(replace(plan, sealed=()))
-    fit = max(0, min(len(plan.sealed), rest // 2))
+    fit = max(0, min(len(plan.sealed), rest // (2 * l2_repeats(plan))))
     if fit < len(plan.sealed):
         notes.append(
             f"The budget of {plan.max_runs} runs pays for {fit} of {len(plan.sealed)} sealed cases."
         )
         plan = replace(plan, sealed=plan.sealed[:fit])
-    asked = plan.targets[0].repeats
+    asked = max((case.repeats for case in plan.targets), default=1)
     r = asked
     while r > 1 and planned_runs(plan) > plan.max_runs:
         r -= 1
@@ -200,113 +329,13 @@ def _within_budget(plan: GatePlan) -> tuple[GatePlan, list[str]]:
 
 
 def _with_margin(plan: GatePlan) -> GatePlan:
-    """The asked margin where the sealed cases can prove it, else the smallest that they can."""
-    n = len(plan.sealed)
-    margin = plan.margin_asked
-    if not provable(n, margin, plan.discordance, plan.alpha, POWER):
-        smallest = smallest_provable_margin(n, plan.discordance, plan.alpha, POWER)
-        margin = smallest if smallest < 1.0 else margin
+    """The margin that the sealed cases can prove, the profile, and when they are read."""
+    n, margin = len(plan.sealed), smallest_margin(plan)
+    looks: tuple[tuple[int, float], ...] = ((n, plan.alpha),) if n else ()
+    if l2_repeats(plan) == 1:
+        looks = tuple(
+            (cases, round(share * plan.alpha, 12))
+            for cases, share in look_plan(n, margin, plan.alpha)
+        )
     profile = plan.profile if n >= STANDARD_FAMILIES else "starter"
-    looks = tuple(
-        (cases, round(share * plan.alpha, 12)) for cases, share in look_plan(n, margin, plan.alpha)
-    )
     return replace(plan, margin=margin, profile=profile, looks=looks)
-
-
-def _target_note(plan: GatePlan) -> str:
-    level = plan.alpha if plan.target_alpha is None else plan.target_alpha
-    repeats = [case.repeats for case in plan.targets]
-    best = best_reachable_p(repeats)
-    what = f"{_count(len(repeats), 'target case')} x {_count(repeats[0], 'repeat')}"
-    sweep = f"a clean sweep gives p {best:.2g}, the level is {level:.2g}"
-    if best > level:
-        more = enough_repeats(len(repeats), level)
-        return (
-            f"This plan cannot win: {what}: {sweep}. Enough would be {more} repeats of each case"
-            f" without a loss, or {enough_cases(repeats[0], level)} cases."
-        )
-    return f"L1 (fixes known cases): {what}: {sweep}."
-
-
-def enough_repeats(cases: int, level: float) -> int:
-    """Fewest repeats of so many cases at which a clean sweep reaches the level."""
-    return next(r for r in range(1, 1000) if best_reachable_p([r] * cases) <= level)
-
-
-def enough_cases(repeats: int, level: float) -> int:
-    """Fewest cases with so many repeats at which a clean sweep reaches the level."""
-    return math.ceil(math.log(level) / math.log(best_reachable_p([repeats])) - 1e-9)
-
-
-def _sealed_notes(plan: GatePlan, asked: Profile) -> list[str]:
-    n = len(plan.sealed)
-    notes = []
-    if plan.use > plan.uses:
-        notes.append(
-            f"The sealed set had its {_count(plan.uses, 'use')}: it is left out until new cases"
-            " are sealed."
-        )
-    if asked != plan.profile:
-        notes.append(
-            f"Profile starter instead of {asked}: {_count(n, 'sealed family', 'sealed families')},"
-            f" {STANDARD_FAMILIES} are needed."
-        )
-    if plan.profile == "starter":
-        notes.append(
-            'The best verdict is inconclusive, "known cases only": only a named person\'s override'
-            " can apply the edit."
-        )
-    notes.append(_margin_note(plan))
-    if plan.margin > _CONSENT_MARGIN and n:
-        notes.append(
-            f"The margin is above {_CONSENT_MARGIN:.2f}: approving this plan is consent to that."
-        )
-    return notes
-
-
-def _margin_note(plan: GatePlan) -> str:
-    n = len(plan.sealed)
-    if n == 0:
-        return "L2 (does no harm): no sealed case, so no margin can be proven."
-    given = (
-        f"at power {POWER:.2f} in one reading, with {plan.discordance:.0%} of cases discordant"
-        f" and level {plan.alpha:.2g}"
-    )
-    can = f"L2 (does no harm): {_count(n, 'sealed case')} can prove"
-    if not provable(n, plan.margin, plan.discordance, plan.alpha, POWER):
-        return f"{can} no margin up to .50 {given}."
-    note = f"{can} a margin of {plan.margin:.2f} {given}"
-    if plan.margin == plan.margin_asked:
-        return f"{note}, as asked."
-    return f"{note}; {plan.margin_asked:.2f} was asked{_needed(plan)}."
-
-
-def _needed(plan: GatePlan) -> str:
-    limit = 300  # beyond it the answer takes seconds and helps nobody
-    n = required_cases(plan.margin_asked, plan.discordance, plan.alpha, POWER, limit=limit)
-    return f" and needs {n} cases" if n else f" and needs more than {limit} cases"
-
-
-def _other_notes(plan: GatePlan, *, assumed: bool) -> list[str]:
-    notes = []
-    if assumed and plan.sealed:
-        notes.append(
-            f"{plan.discordance:.0%} discordant cases is an assumption: no stored baseline runs."
-        )
-    notes.append("G (guards): no case has ten stored baseline runs yet, so none is protected.")
-    if plan.critical:
-        notes.append(
-            f"{_count(len(plan.critical), 'critical case')}: {CRITICAL_RUNS} clean runs of the"
-            " candidate each; that only bounds a failure rate below about 26 %."
-        )
-    if plan.profile == "strict":
-        notes.append(
-            "Strict asks for L3 (generalises): no sealed case is marked as of this issue, so"
-            " this plan cannot be accepted without a person's override."
-        )
-    runs = planned_runs(plan)
-    return [*notes, f"At most {runs} runs if nothing has to be repeated; fewer with early stops."]
-
-
-def _count(n: int, one: str, many: str | None = None) -> str:
-    return f"{n} {one if n == 1 else many or one + 's'}"

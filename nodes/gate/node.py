@@ -1,8 +1,9 @@
 """Run the gate in slices of at most a minute, each block stored as it ends, until it is decided."""
 
 import asyncio
+import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,33 +11,22 @@ from langgraph.runtime import Runtime
 from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
-from contracts.codec import from_json
 from contracts.context import RunContext
-from contracts.errors import GateError, TracemendError
-from contracts.gate import (
-    Block,
-    Case,
-    CaseId,
-    Conditions,
-    GatePlan,
-    GateReport,
-    Graded,
-    Verdict,
-)
-from contracts.harness import HarnessSnapshot
+from contracts.gate import NO_CONDITIONS, Block, Conditions, GatePlan, GateReport, Graded, Verdict
 from contracts.json_types import Json, JsonObject
 from contracts.proposals import Proposal, ProposalState
 from contracts.protocols import Probe
-from memory.cases import fingerprint, load_cases
-from memory.gate_ledger import Opening
 from memory.workspace import Workspace, open_workspace
-from nodes.decide import seats_needed, settled
-from nodes.gate.design import level_of, planned_runs
+from nodes.gate.conditions import altered_report, check_conditions, retire_leaked
+from nodes.gate.opening import Altered, Opened, all_planned, open_gate, sealed_members
+from nodes.gate.run_one import run_one
 from nodes.gate.schedule import BlockToRun, Finished, Work, next_step
-from nodes.gate.score import grade
+from nodes.gate.sizes import planned_runs
+from nodes.gate.standing import stand
 from nodes.gate.verdict import report_hash
-from nodes.insights.detect.all import detect_trace
+from nodes.gate.wording import claims_of
 from nodes.ports import open_probe
+from nodes.precheck import first_of
 
 SLICE_SECONDS = 60.0
 """After this a slice ends and the graph stores a checkpoint; a stop is noticed within a minute."""
@@ -54,97 +44,58 @@ class GateWrites(TypedDict):
     gate_runs: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """One gate, ready to run: everything in it was fixed before its first run."""
-
-    proposal: Proposal
-    plan: GatePlan
-    opening: Opening
-    arms: Mapping[Literal["B", "C"], HarnessSnapshot]
-    cases: Mapping[CaseId, Case]
-    concurrency: int
-
-
 async def gate(state: GateReads, runtime: Runtime[RunContext]) -> GateWrites:
     """Run one slice. Reads `proposal`, writes blocks, then the report, to the ledger.
 
     Raises:
-        GateError: a case of the plan is not there any more, or was changed.
+        TracemendError: nobody approved it to be run.
+        ConfigError: a case file cannot be read, or no probe is configured.
         ProbeError: the agent cannot be started.
     """
     ws = await open_workspace(runtime)
-    opened = await asyncio.to_thread(_open, ws, state["proposal"])
-    if isinstance(opened, int):
-        return {"gate_runs": opened}
-    ends = time.monotonic() + SLICE_SECONDS
-    async with open_probe(ws) as probe:
-        runner = _Runner(ws=ws, gate=opened, probe=probe, say=runtime.stream_writer)
-        await runner.slice(ends)
-    return {"gate_runs": await asyncio.to_thread(_runs, ws, opened.proposal.hash)}
+    opened = await asyncio.to_thread(open_gate, ws, state["proposal"])
+    if isinstance(opened, Altered):
+        proposal = opened.proposal
+        await asyncio.to_thread(_conclude, ws, proposal, altered_report(proposal.plan))
+    elif opened is not None:
+        runner = _Runner(ws=ws, gate=opened, say=runtime.stream_writer)
+        await runner.slice(time.monotonic() + SLICE_SECONDS)
+    return {"gate_runs": await asyncio.to_thread(_runs, ws, state["proposal"])}
 
 
-def _runs(ws: Workspace, proposal_hash: str) -> int:
-    return sum(1 if block.baseline is None else 2 for block in ws.ledger.gate.blocks(proposal_hash))
-
-
-def _open(ws: Workspace, proposal_id: str) -> Opened | int:
-    """The gate of an approved revision, opened once; its runs when it is decided already."""
+def _runs(ws: Workspace, proposal_id: str) -> int:
     proposal = ws.ledger.proposals.latest(proposal_id).proposal
-    if ws.ledger.gate.report(proposal.hash) is not None:
-        return _runs(ws, proposal.hash)
-    needed = seats_needed(proposal.risk, ws.settings.review.second_person)
-    said = ws.ledger.proposals.decisions(proposal.id, proposal.revision, "approve")
-    yes = settled(said, needed)
-    if yes is None or yes.type != "approve" or yes.proposal_hash != proposal.hash:
-        raise TracemendError(f"{proposal.id} r{proposal.revision}: nobody approved it to be run")
-    plan = from_json(GatePlan, proposal.plan)
-    opening = ws.ledger.gate.opening(proposal.hash) or _write_opening(ws, proposal, plan)
-    spec = ws.settings.probe
-    return Opened(
-        proposal=proposal, plan=plan, opening=opening, cases=_cases(ws, proposal, plan),
-        arms={
-            "B": ws.ledger.artifacts.snapshot(proposal.base_revision),
-            "C": ws.ledger.artifacts.snapshot(proposal.candidate_revision),
-        },
-        concurrency=spec.concurrency if spec is not None else 1,
+    return _count(ws.ledger.gate.blocks(proposal.hash))
+
+
+def _count(blocks: Sequence[Block]) -> int:
+    """Single runs of an arm."""
+    return sum(1 if block.baseline is None else 2 for block in blocks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What stored blocks took, by the monotonic clock of each run."""
+
+    runs: int
+    seconds: float
+    usd: float | None
+    """Of the runs whose cost is known: at least so much. None: of none it is."""
+
+    def over(self, plan: GatePlan) -> bool:
+        """Whether the time or the money of the plan is spent."""
+        dear = self.usd is not None and self.usd >= plan.max_usd
+        return dear or self.seconds >= plan.max_seconds
+
+
+def spent_on(blocks: Sequence[Block], concurrency: int) -> Spent:
+    """Add up blocks that ran side by side."""
+    runs = [run for b in blocks for run in (b.baseline, b.candidate) if run is not None]
+    known = [run.cost_usd for run in runs if run.cost_usd is not None]
+    return Spent(
+        runs=len(runs), seconds=sum(run.seconds for run in runs) / concurrency,
+        usd=sum(known) if known else None,
     )  # fmt: skip
-
-
-def _write_opening(ws: Workspace, proposal: Proposal, plan: GatePlan) -> Opening:
-    """Ledger use, its level, start: written before the first run, never changed."""
-    use = ws.ledger.gate.uses() + 1
-    issue_use = ws.ledger.gate.issue_uses(proposal.finding_id) + 1
-    opening = Opening(
-        proposal_hash=proposal.hash, finding=proposal.finding_id, use=use, issue_use=issue_use,
-        alpha=level_of(uses=plan.uses, use=min(use, plan.uses)),
-        use_taken=bool(plan.sealed) and use != plan.use,
-    )  # fmt: skip
-    with ws.ledger.db.write() as tx:
-        ws.ledger.gate.open(tx, opening)
-        ws.ledger.proposals.set_state(tx, proposal, "gating")
-    return opening
-
-
-def _cases(ws: Workspace, proposal: Proposal, plan: GatePlan) -> dict[CaseId, Case]:
-    """The planned cases, exactly as they were when the plan was approved.
-
-    Raises:
-        GateError: one is missing or changed.
-    """
-    there = {case.id: case for case in load_cases(ws.root, ws.settings.cases)}
-    there |= {case.id: case for case in ws.ledger.knowledge.all_cases(proposal.finding_id)}
-    chosen: dict[CaseId, Case] = {}
-    for planned in (*plan.targets, *plan.sealed, *plan.critical):
-        case = there.get(planned.case)
-        if case is None or fingerprint(case) != planned.fingerprint:
-            what = "is not there any more" if case is None else "was changed"
-            raise GateError(
-                f"a case of the approved plan {what} (fingerprint {planned.fingerprint[:12]}); "
-                "put it back and run `tracemend resume`"
-            )
-        chosen[planned.case] = case
-    return chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,97 +104,116 @@ class _Runner:
 
     ws: Workspace
     gate: Opened
-    probe: Probe
     say: Callable[[JsonObject], None]
 
     async def slice(self, ends: float) -> None:
         """Run until the verdict or until `ends` (monotonic seconds)."""
-        proposal = self.gate.proposal
-        while True:
-            blocks = await asyncio.to_thread(self.ws.ledger.gate.blocks, proposal.hash)
-            step = await asyncio.to_thread(self._next, blocks)
-            if isinstance(step, Finished):
-                await asyncio.to_thread(_conclude, self.ws, proposal, step.report)
-                return
-            if time.monotonic() >= ends:
-                return
-            await self._run_all(step.blocks, len(blocks), ends)
+        step = await asyncio.to_thread(self._next, self.gate.conditions)
+        if isinstance(step, Work):
+            async with open_probe(self.ws) as probe:
+                while isinstance(step, Work) and time.monotonic() < ends:
+                    await self._run_all(probe, step.blocks, ends)
+                    step = await asyncio.to_thread(self._next, self.gate.conditions)
+        if isinstance(step, Finished):
+            await asyncio.to_thread(self._decide, step)
 
-    def _next(self, blocks: Sequence[Block]) -> Work | Finished:
-        spent = _spent(blocks)
+    def _next(self, conditions: Conditions) -> Work | Finished:
+        blocks = self._blocks()
+        spent = spent_on(blocks, self.gate.concurrency)
         return next_step(
-            self.gate.plan, blocks,
-            spent_seconds=sum(_seconds(block) for block in blocks) / self.gate.concurrency,
-            spent_usd=spent,
-            conditions=Conditions(
-                opening_alpha=self.gate.opening.alpha, use_taken=self.gate.opening.use_taken
-            ),
+            self.gate.plan, blocks, spent_seconds=spent.seconds, spent_usd=spent.usd,
+            conditions=conditions,
         )  # fmt: skip
 
-    async def _run_all(self, todo: Sequence[BlockToRun], done: int, ends: float) -> None:
-        """Run blocks side by side, as many as the probe allows; none starts after `ends`."""
+    def _blocks(self) -> Sequence[Block]:
+        return self.ws.ledger.gate.blocks(self.gate.proposal.hash)
+
+    def _decide(self, step: Finished) -> None:
+        """The verdict, on everything as it is at this moment and not as the slice began."""
+        gate = self.gate
+        now = check_conditions(self.ws, gate.proposal, gate.plan, gate.opening).conditions
+        last = step if now == gate.conditions else self._next(now)
+        if isinstance(last, Finished):
+            _conclude(self.ws, gate.proposal, last.report, now)
+
+    async def _run_all(self, probe: Probe, todo: Sequence[BlockToRun], ends: float) -> None:
+        """Run blocks side by side, as many as the probe allows; none starts after `ends`.
+
+        Their order is drawn by the plan's seed, so that neither a case nor an arm is always early.
+        """
         free = asyncio.Semaphore(self.gate.concurrency)
-        finished = 0
+        ahead = await asyncio.to_thread(self._ahead)
+        done = list(await asyncio.to_thread(self._blocks))
 
         async def one(block: BlockToRun) -> None:
-            nonlocal finished
             async with free:
-                if time.monotonic() >= ends:
+                spent = spent_on(done, self.gate.concurrency)
+                if time.monotonic() >= ends or spent.over(self.gate.plan):
                     return
-                await self._run(block)
-                finished += 1
-                self.say(
-                    {
-                        "step": "gate", "done": 2 * (done + finished),
-                        "of": planned_runs(self.gate.plan),
-                    }
-                )  # fmt: skip
+                done.append(await self._run(probe, block))
+                self.say(progress(self.gate.plan, spent_on(done, self.gate.concurrency), ahead))
 
         try:
             async with asyncio.TaskGroup() as group:
-                for block in todo:
+                for block in sorted(todo, key=lambda block: _drawn(self.gate.plan, block)):
                     group.create_task(one(block))
         except ExceptionGroup as several:
-            raise _first(several) from several
+            raise first_of(several) from several
 
-    async def _run(self, block: BlockToRun) -> None:
+    def _ahead(self) -> list[str]:
+        """The claims that are still open."""
+        standing = stand(self.gate.plan, self._blocks(), NO_CONDITIONS)
+        return [claim.name for claim in claims_of(standing) if claim.state == "unknown"]
+
+    async def _run(self, probe: Probe, block: BlockToRun) -> Block:
         """Run each arm of a block, one right after the other, and store the block whole."""
         runs: dict[Literal["B", "C"], Graded] = {}
         for arm in block.arms:
-            runs[arm] = await self._graded(block, arm)
+            runs[arm] = await run_one(
+                self.ws, probe, self.gate.cases[block.case], self.gate.arms[arm], seed=block.seed,
+                deadline_s=self.gate.plan.deadline_s,
+            )  # fmt: skip
         stored = Block(
             phase=block.phase, case=block.case, index=block.index, attempt=block.attempt,
             first=block.first, baseline=runs.get("B"), candidate=runs["C"],
         )  # fmt: skip
-        await asyncio.to_thread(self.ws.ledger.gate.put_block, self.gate.proposal.hash, stored)
+        await asyncio.to_thread(self._store, stored)
+        return stored
 
-    async def _graded(self, block: BlockToRun, arm: Literal["B", "C"]) -> Graded:
-        case = self.gate.cases[block.case]
-        seen = await self.probe.run(
-            case.input, self.gate.arms[arm], seed=block.seed,
-            deadline_s=self.gate.plan.deadline_s,
-        )  # fmt: skip
-        symptoms = detect_trace(seen.trace) if seen.trace is not None else ()
-        return grade(case, seen, symptoms)
+    def _store(self, block: Block) -> None:
+        """The block, the use that it makes of a sealed case, and its baseline run, or nothing."""
+        ledger, proposal = self.ws.ledger, self.gate.proposal
+        planned = next(p for p in all_planned(self.gate.plan) if p.case == block.case)
 
+        def also(tx: Connection) -> None:
+            if block.phase == "sealed":
+                member = next(m for m in sealed_members(self.gate.plan) if m.case == block.case)
+                ledger.sealed.used(tx, proposal.hash, member)
+            if block.baseline is not None:
+                key = f"{proposal.hash}|{block.phase}|{block.case}|{block.index}|{block.attempt}"
+                ledger.case_runs.add(
+                    tx, "gate", planned.fingerprint, proposal.base_revision, block.baseline, key=key
+                )
 
-def _first(group: ExceptionGroup[Exception]) -> Exception:
-    """The first failure of tasks that ran side by side; the others were cancelled for it."""
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, ExceptionGroup) else first
-
-
-def _seconds(block: Block) -> float:
-    return block.candidate.seconds + (block.baseline.seconds if block.baseline else 0.0)
-
-
-def _spent(blocks: Sequence[Block]) -> float | None:
-    costs = [run.cost_usd for b in blocks for run in (b.baseline, b.candidate) if run is not None]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
+        ledger.gate.put_block(proposal.hash, block, also)
 
 
-def _conclude(ws: Workspace, proposal: Proposal, report: GateReport) -> None:
+def _drawn(plan: GatePlan, block: BlockToRun) -> bytes:
+    text = f"{plan.seed}|order|{block.phase}|{block.case}|{block.index}|{block.attempt}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def progress(plan: GatePlan, spent: Spent, ahead: Sequence[str]) -> JsonObject:
+    """What people who wait are shown: runs, time, money so far, claims that are still open."""
+    return {
+        "step": "gate", "done": spent.runs, "of": max(planned_runs(plan), spent.runs),
+        "elapsed_s": round(spent.seconds, 1), "spent_usd": spent.usd, "open": list(ahead),
+    }  # fmt: skip
+
+
+def _conclude(
+    ws: Workspace, proposal: Proposal, report: GateReport, conditions: Conditions = NO_CONDITIONS
+) -> None:
     states: dict[Verdict, ProposalState] = {
         "reject": "gate_rejected", "inconclusive": "inconclusive", "invalid": "invalid",
     }  # fmt: skip
@@ -252,6 +222,7 @@ def _conclude(ws: Workspace, proposal: Proposal, report: GateReport) -> None:
         ws.ledger.gate.put_report(tx, proposal.hash, report, report_hash(report))
         if report.verdict in states:
             ws.ledger.proposals.set_state(tx, proposal, states[report.verdict])
+        retire_leaked(ws, tx, conditions)
         return {"verdict": report.verdict}
 
     ws.ledger.steps.once(proposal.thread, f"gate:{proposal.hash}", write)

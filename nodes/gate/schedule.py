@@ -7,7 +7,7 @@ from typing import Literal
 
 from contracts.gate import NO_CONDITIONS, Block, CaseId, Conditions, GatePlan, GateReport, Phase
 from nodes.gate.standing import Standing, stand
-from nodes.gate.tally import Place, Tally, places_of, round_of
+from nodes.gate.tally import Place, Tally, round_of, runs_alone
 from nodes.gate.verdict import report_on
 
 CHUNK = 16  # sealed blocks handed out at once: small enough to see budgets in time
@@ -25,11 +25,13 @@ class BlockToRun:
     first: Literal["B", "C"]
     seed: int
     """For the agent and its surroundings; equal in both arms."""
+    alone: bool = False
+    """The candidate alone runs: a critical case, and a guard before its test."""
 
     @property
     def arms(self) -> tuple[Literal["B", "C"], ...]:
-        """The arms to run, in order; a critical case runs the candidate alone."""
-        if self.phase == "critical":
+        """The arms to run, in order."""
+        if self.alone:
             return ("C",)
         return ("B", "C") if self.first == "B" else ("C", "B")
 
@@ -59,8 +61,9 @@ def next_step(
 ) -> Work | Finished:
     """The next blocks, or the report.
 
-    Target rounds come first, then the sealed looks once L1 holds, then the critical cases once
-    everything else does. A block with a missing run is repeated before its round or look is read.
+    Target rounds come first, then the sealed looks once L1 holds, then the critical cases and the
+    guards once everything else does, and last the rounds over the listed cases. A block with a
+    missing run is repeated before its round or look is read.
 
     Args:
         plan: as approved.
@@ -70,14 +73,14 @@ def next_step(
         conditions: what else the verdict hangs on.
 
     Raises:
-        ValueError: the plan asks for what this gate cannot decide.
+        ValueError: the plan contradicts itself.
     """
     standing = stand(plan, blocks, conditions)
     waiting = _waiting(standing)
     if not waiting:
         return Finished(report=report_on(standing, blocks))
     runs = sum(1 if block.baseline is None else 2 for block in blocks)
-    ahead = len(waiting) * (1 if waiting[0].phase == "critical" else 2)
+    ahead = sum(1 if runs_alone(place) else 2 for place in waiting)
     over = runs + ahead > plan.max_runs or spent_seconds >= plan.max_seconds
     if over or (spent_usd is not None and spent_usd >= plan.max_usd):
         return Finished(report=report_on(standing, blocks, stopped=BUDGET))
@@ -91,26 +94,40 @@ def next_step(
 def _waiting(standing: Standing) -> tuple[Place, ...]:
     """All places that must run before the next decision; none: the verdict is there."""
     counted, plan = standing.tally, standing.tally.plan
-    if standing.invalid is not None or standing.harmful is not None:
+    if standing.invalid is not None or standing.sealed_harm is not None:
         return ()
     if standing.fixed.state == "open":
         return counted.open(round_of(plan, "target", standing.fixed.rounds))
     if not standing.sealed_ready:
         return ()
     if standing.unharmed.waiting is not None:
-        return counted.open(round_of(plan, "sealed", 0)[: standing.unharmed.waiting])
-    return counted.open(tuple(places_of(plan, "critical"))) if standing.critical_ready else ()
+        return standing.unharmed.waiting
+    return _last_waiting(standing) if standing.guards_ready else ()
+
+
+def _last_waiting(standing: Standing) -> tuple[Place, ...]:
+    """Critical cases, guards, then what is said of the listed cases alone."""
+    if standing.critical.waiting or standing.critical.failed:
+        return standing.critical.waiting
+    if standing.guards.waiting or standing.guards.confirmed:
+        return standing.guards.waiting
+    return standing.listed.waiting
 
 
 def _to_run(counted: Tally, place: Place) -> BlockToRun:
     attempt = counted.next_attempt(place) or 0
     case, index = place.case.case, place.index
-    drawn = hashlib.sha256(f"{counted.plan.seed}|{case}|{index}|{attempt}".encode()).digest()
+    # These phases may run a case again that ran before: with another seed, so that it is fresh.
+    phase = f"{place.phase}|" if place.phase in {"guard", "critical"} else ""
+    text = f"{phase}{counted.plan.seed}|{case}|{index}|{attempt}"
+    drawn = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    alone = runs_alone(place)
     return BlockToRun(
         phase=place.phase,
         case=case,
         index=index,
         attempt=attempt,
-        first="B" if drawn[4] & 1 or place.phase == "critical" else "C",
+        first="B" if drawn[4] & 1 or alone else "C",
         seed=int.from_bytes(drawn[:4], "big") >> 1,
+        alone=alone,
     )

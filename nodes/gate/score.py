@@ -246,7 +246,7 @@ def _tool_called(run: Run, argument: Json) -> Answer:
     args = cast("Mapping[str, Json]", wanted.get("args", {}))
     if not args:
         return _answer(bool(calls))
-    found = [arguments(span) for span in calls]
+    found = [_given(run, span) for span in calls]
     if any(
         given is not None and all(k in given and _same(given[k], v) for k, v in args.items())
         for given in found
@@ -290,6 +290,26 @@ def arguments(span: Span) -> Mapping[str, Json] | None:
             inner = _parsed(value[key])
             value = inner if isinstance(inner, Mapping) else value
     return cast("Mapping[str, Json]", value) if isinstance(value, Mapping) else None
+
+
+def _given(run: Run, span: Span) -> Mapping[str, Json] | None:
+    """The arguments of a call; of a lone argument some recorders keep no more than the value.
+
+    Then the model's own request names it, where one of the same tool asked for just that value.
+    """
+    found = arguments(span)
+    trace = run.observation.trace
+    if found is not None or span.input is None or span.input.truncated or trace is None:
+        return found
+    for asking in trace.spans:
+        for message in asking.messages_out:
+            for _, name, raw in message.tool_calls:
+                asked = _parsed(raw) if name == _tool(span) else None
+                if isinstance(asked, Mapping) and len(asked) == 1:
+                    lone = cast("Mapping[str, Json]", asked)
+                    if str(next(iter(lone.values()))) == span.input.text:
+                        return lone
+    return None
 
 
 _WRAPPERS: Final = frozenset({"input", "args", "arguments", "name", "id", "type"})

@@ -19,8 +19,8 @@ from nodes.gate.exact import (
 )
 
 __all__ = [
-    "cost_ratio_upper", "e_process", "guard_p", "harm_p", "holm", "look_plan", "noninferior_p",
-    "proven_margin", "recurrence_p", "required_cases", "smallest_provable_margin",
+    "cost_ratio_upper", "e_highest", "e_process", "guard_p", "harm_p", "holm", "look_plan",
+    "noninferior_p", "proven_margin", "recurrence_p", "required_cases", "smallest_provable_margin",
     "stratified_exact_p", "tango_lower", "tango_upper", "tango_z",
 ]  # fmt: skip
 
@@ -106,14 +106,23 @@ def e_process(differences: Sequence[float], margin: float) -> list[float]:
 
     P(some E_i >= 1/a) <= a. The caller fixes the order before it sees a result.
     """
+    d = np.array(differences, dtype=np.float64)
+    return [float(e) for e in _evidence(d[None, :], margin)[0]]
+
+
+def e_highest(rows: Floats, margin: float) -> Floats:
+    """The largest of each row's `e_process`; rows of one length, at least 1."""
+    return np.asarray(_evidence(rows, margin).max(axis=1))
+
+
+def _evidence(rows: Floats, margin: float) -> Floats:
     if not 0.0 <= margin < 1.0:
         raise ValueError(f"a margin is at least 0 and below 1, got {margin!r}")
-    d = np.array(differences, dtype=np.float64)
-    if d.size and not bool((np.abs(d) <= 1.0).all()):
+    if not bool((np.abs(rows) <= 1.0).all()):
         raise ValueError("a difference is between -1 and 1")
-    factors = np.log1p(_BETS[None, :] * (d[:, None] + margin) / (1.0 - margin))
-    logs = np.cumsum(factors, axis=0)
-    return [float(e) for e in np.exp(special.logsumexp(logs, axis=1) - math.log(len(_BETS)))]
+    factors = np.log1p(_BETS * (rows[..., None] + margin) / (1.0 - margin))
+    logs = np.cumsum(factors, axis=1)
+    return np.asarray(np.exp(special.logsumexp(logs, axis=2) - math.log(len(_BETS))))
 
 
 def provable(n: int, margin: float, discordance: float, alpha: float, power: float) -> bool:

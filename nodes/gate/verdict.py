@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 from contracts.codec import to_json
 from contracts.gate import (
@@ -16,11 +17,27 @@ from contracts.gate import (
     Verdict,
 )
 from contracts.json_types import canonical_json, sha256_hex
-from nodes.gate.design import plan_hash, planned_runs
+from nodes.gate.figures import (
+    evidence,
+    interval,
+    latency,
+    money,
+    outcomes,
+    proven,
+    runs_of,
+    sealed_blocks,
+    spent_usd,
+    target_passes,
+    worse,
+)
+from nodes.gate.in_words import in_words, not_tested
+from nodes.gate.needed import needed_for
+from nodes.gate.sealed import NOT_GENERAL
+from nodes.gate.sizes import plan_hash, planned_runs
 from nodes.gate.standing import Standing, stand
-from nodes.gate.stats import proven_margin, tango_lower, tango_upper
-from nodes.gate.tally import Tally, places_of
-from nodes.gate.wording import claims_of, needed_for, notes_of, target_passes
+from nodes.gate.wording import claims_of, notes_of
+
+_GOOD: Final[frozenset[ClaimState]] = frozenset({"held", "not_asked"})
 
 
 def report(
@@ -54,8 +71,9 @@ def report_on(
     plan, look = standing.tally.plan, standing.last
     claims = claims_of(standing)
     verdict, reason = _verdict(standing, claims, stopped)
-    b, c, n = (look.b, look.c, look.n) if look else (0, 0, 0)
-    cost = standing.cost
+    cost, seen = standing.cost, standing.listed
+    cost_per_pass, cost_per_run = money(standing)
+    margin = proven(standing)
     return GateReport(
         verdict=verdict,
         reason=reason,
@@ -64,15 +82,24 @@ def report_on(
         runs=sum(1 if block.baseline is None else 2 for block in blocks),
         planned_runs=planned_runs(plan),
         target_passes=target_passes(standing.tally),
-        sealed=(b, c, n),
+        sealed=(look.b, look.c, look.n) if look else (0, 0, 0),
         sealed_passes=look.passes if look else (0, 0),
-        sealed_interval=(tango_lower(b, c, n, 0.025), tango_upper(b, c, n, 0.025)) if n else None,
-        proven_margin=proven_margin(b, c, n, look.level) if look else 1.0,
+        sealed_interval=interval(standing),
+        proven_margin=margin,
         cost_ratio=None if cost.ratio is None or cost.upper is None else (cost.ratio, cost.upper),
-        spent_usd=_spent(blocks),
-        worse=_worse(standing.tally),
+        spent_usd=spent_usd(blocks),
+        worse=worse(standing.tally, sealed_blocks(standing)),
         needed=needed_for(standing, reason) if verdict == "inconclusive" else None,
         notes=notes_of(standing),
+        cases=outcomes(standing),
+        cost_per_pass=cost_per_pass,
+        cost_per_run=cost_per_run,
+        latency_p95=latency(standing),
+        listed=(seen.evidence, seen.rounds, seen.margin) if seen.asked else None,
+        e_value=evidence(look, plan.margin),
+        spent_seconds=math.fsum(sorted(run.seconds for run in runs_of(blocks))),
+        in_words=in_words(standing, margin),
+        not_tested=not_tested(standing),
     )
 
 
@@ -85,11 +112,18 @@ def _verdict(
     if standing.harmful is not None:
         return "reject", standing.harmful
     state = {claim.name: claim.state for claim in claims}
-    held = all(each in {"held", "not_asked"} for each in state.values())
-    robust = standing.fixed.survives and standing.unharmed.robust
-    if held and robust and standing.tally.plan.profile != "starter":
+    # LK is about the listed cases alone: it is reported and never asked for.
+    held = all(each in _GOOD for name, each in state.items() if name != "LK")
+    profile = standing.tally.plan.profile
+    if held and _robust(standing) and standing.smaller and profile != "starter":
         return "accept", "every claim held"
     return "inconclusive", _reason(standing, state, stopped)
+
+
+def _robust(standing: Standing) -> bool:
+    """Accepted even with every missing block scored against the candidate."""
+    spread = standing.tally.plan.profile != "strict" or standing.unharmed.spread.sure
+    return standing.fixed.survives and standing.unharmed.robust and spread
 
 
 def _reason(standing: Standing, state: dict[ClaimName, ClaimState], stopped: str | None) -> str:
@@ -105,39 +139,29 @@ def _reason(standing: Standing, state: dict[ClaimName, ClaimState], stopped: str
 
 
 def _sealed_reason(standing: Standing, state: dict[ClaimName, ClaimState]) -> str | None:
-    starter = standing.tally.plan.profile == "starter"
-    if not starter and state["L2"] != "held":
+    """L2, K and L3; in starter only K, for L2 is reported with what the data prove."""
+    plan = standing.tally.plan
+    if standing.unharmed.stopped == NOT_GENERAL:
+        return "generalisation not shown"
+    if plan.profile == "starter" and plan.purpose == "fix":
+        return None if state["K"] == "held" else "cost not shown"
+    if state["L2"] != "held":
         return "harm not excluded"
     if state["K"] != "held":
         return "cost not shown"
-    return None if starter or standing.unharmed.robust else "missing blocks"
+    if plan.profile == "strict" and state["L3"] != "held":
+        return "generalisation not shown"
+    return None if plan.profile == "starter" or _robust(standing) else "missing blocks"
 
 
 def _last_reason(standing: Standing, stopped: str | None) -> str:
-    """Everything else holds: the critical cases, or the profile."""
-    if standing.critical_open:
+    """The critical cases, the guards, then the profile."""
+    if standing.critical.waiting or standing.guards.waiting:
         return stopped or "unfinished"
-    if standing.critical_lost:
+    if standing.critical.lost or standing.guards.unsure:
         return "missing blocks"
-    starter = standing.tally.plan.profile == "starter"
-    return "known cases only" if starter else "generalisation not shown"
-
-
-def _worse(counted: Tally) -> tuple[str, ...]:
-    """Target cases by id, sealed ones by fingerprint: what passes less often than before."""
-    change: dict[str, int] = {}
-    for phase in ("target", "sealed"):
-        for place in places_of(counted.plan, "target" if phase == "target" else "sealed"):
-            block = counted.block(place)
-            if block is not None and block.baseline is not None:
-                name = place.case.case if phase == "target" else place.case.fingerprint
-                gain = (block.candidate.result == "pass") - (block.baseline.result == "pass")
-                change[name] = change.get(name, 0) + gain
-    return tuple(name for name, gain in change.items() if gain < 0)
-
-
-def _spent(blocks: Sequence[Block]) -> float | None:
-    """Cost of all runs; None as soon as one is unknown."""
-    costs = [run.cost_usd for block in blocks for run in (block.baseline, block.candidate) if run]
-    known = [cost for cost in costs if cost is not None]
-    return math.fsum(known) if len(known) == len(costs) else None
+    if not standing.smaller:
+        return "not smaller"
+    if standing.listed.waiting and stopped is None:
+        return "unfinished"
+    return "known cases only"

@@ -1,41 +1,36 @@
-"""The report's sentences: what each claim says, and what an inconclusive gate still needs."""
+"""The report's claims and notes: each claim with its test and a sentence."""
 
-import math
-from statistics import NormalDist
-
-from contracts.gate import Claim, ClaimState, Phase
-from nodes.gate.claims import cases_for_cost, target_level
-from nodes.gate.design import POWER, STANDARD_FAMILIES, enough_repeats
+from contracts.gate import Claim, ClaimState
+from nodes.gate.claims import target_level
+from nodes.gate.figures import target_passes
+from nodes.gate.guards import GUARD_LEVEL, Guarded
+from nodes.gate.plan_notes import counted, name_of
+from nodes.gate.sealed import NOT_GENERAL, Look
+from nodes.gate.sizes import l2_repeats
 from nodes.gate.standing import Standing
-from nodes.gate.stats import required_cases
-from nodes.gate.tally import Tally, places_of
 
-_LIMIT = 300  # sample sizes above it are given as "more than", to answer in seconds
 _NO_GUARD = "no case has ten stored baseline runs yet, so none is protected"
-_PHASES: tuple[Phase, ...] = ("target", "sealed", "critical")
 
 
 def claims_of(standing: Standing) -> tuple[Claim, ...]:
-    """L1, L2, G, K, L3, each with its test and a sentence."""
-    plan = standing.tally.plan
-    strict: ClaimState = "unknown" if plan.profile == "strict" else "not_asked"
-    return (
+    """L1, L2, G, K, L3, and LK where it was asked: each with its test and a sentence."""
+    claims = (
         _claim_l1(standing),
         _claim_l2(standing),
         _claim_guards(standing),
         _claim_cost(standing),
-        Claim(
-            name="L3",
-            state=strict,
-            p=None,
-            level=None,
-            detail="generalises: no sealed case is marked as of this issue",
-        ),
+        _claim_spread(standing),
     )
+    return (*claims, _claim_listed(standing)) if standing.listed.asked else claims
 
 
 def _claim_l1(standing: Standing) -> Claim:
     fix = standing.fixed
+    if fix.state == "not_asked":
+        return Claim(
+            name="L1", state="not_asked", p=None, level=None,
+            detail="fixes known cases: not asked of an edit that only makes the harness smaller",
+        )  # fmt: skip
     b, c, n = target_passes(standing.tally)
     stopped = f"; stopped after {fix.rounds} rounds: {fix.stopped}" if fix.stopped else ""
     return Claim(
@@ -60,36 +55,89 @@ def _claim_l2(standing: Standing) -> Claim:
             detail=f"does no harm: {why}",
         )
     state: ClaimState = "held" if harm.shown else "not_held"
-    if not harm.shown and harm.waiting is not None:
+    if not harm.shown and (harm.waiting is not None or harm.stopped == NOT_GENERAL):
         state = "unknown"
     return Claim(
-        name="L2",
-        state=state,
-        p=look.p,
-        level=look.level,
-        detail=(
-            f"does no harm: {look.b} better, {look.c} worse of {look.n} sealed cases,"
-            f" margin {plan.margin:.2f}"
-        ),
+        name="L2", state=state, p=look.p, level=look.level, detail=_l2_detail(standing, look)
+    )
+
+
+def _l2_detail(standing: Standing, look: Look) -> str:
+    plan = standing.tally.plan
+    test = "" if l2_repeats(plan) == 1 else f" x {l2_repeats(plan)}, by the e-process"
+    return (
+        f"does no harm: {look.b} better, {look.c} worse of {look.n} sealed cases{test},"
+        f" margin {plan.margin:.2f}"
     )
 
 
 def _claim_guards(standing: Standing) -> Claim:
-    plan = standing.tally.plan
-    state: ClaimState = "held"
-    detail = f"guards: {_NO_GUARD}"
-    if standing.critical_failed:
-        state = "not_held"
-        detail = f"{detail}; critical cases failed: {', '.join(standing.critical_failed)}"
-    elif standing.critical_open or standing.critical_lost:
-        state = "unknown"
-        detail = f"{detail}; critical cases were not all observed"
+    guards, plan = standing.guards, standing.tally.plan
+    said = [_guards_detail(standing)]
+    if standing.critical.failed:
+        names = ", ".join(name_of(each.case) for each in standing.critical.failed)
+        said.append(f"critical cases failed: {names}")
     elif plan.critical:
-        detail = (
-            f"{detail}; {len(plan.critical)} critical without a failure in"
-            f" {plan.critical[0].repeats} runs, which bounds its rate below about 26 %"
+        said.append(_critical_detail(standing))
+    tested = [each.p for each in guards.cases if each.p is not None]
+    return Claim(
+        name="G",
+        state=_guards_state(standing),
+        p=min(tested, default=None),
+        level=GUARD_LEVEL,
+        detail=f"guards: {'; '.join(said)}",
+    )
+
+
+def _guards_state(standing: Standing) -> ClaimState:
+    guards, critical = standing.guards, standing.critical
+    if critical.failed or guards.confirmed:
+        return "not_held"
+    if not (guards.protected or critical.cases):
+        return "held"
+    if not standing.guards_ready or critical.waiting or critical.lost:
+        return "unknown"
+    return guards.state
+
+
+def _guards_detail(standing: Standing) -> str:
+    guards = standing.guards
+    if not guards.protected:
+        return _NO_GUARD
+    cases = counted(guards.protected, "protected case")
+    if guards.confirmed:
+        names = ", ".join(
+            f"{guard_name(each)} (p {each.p or 0.0:.2g})" for each in guards.confirmed
         )
-    return Claim(name="G", state=state, p=None, level=0.05, detail=detail)
+        return f"{cases}, shown to have got worse: {names}"
+    if not standing.guards_ready:
+        return f"{cases}, not tested, since another claim did not hold"
+    if guards.waiting:
+        return f"{cases}, {counted(guards.signals, 'failed', 'failed')} and not tested to the end"
+    if guards.unsure:
+        return f"{cases}, missing runs leave open whether one got worse"
+    tested = sum(each.p is not None for each in guards.cases)
+    return f"{cases}, {guards.signals} failed a run, {tested} tested in fresh blocks, none worse"
+
+
+def guard_name(each: Guarded) -> str:
+    """How sentences call a guarded case; a sealed one by the start of its fingerprint."""
+    return f"fingerprint {each.case.fingerprint[:12]}" if each.secret else each.case.case
+
+
+def _critical_detail(standing: Standing) -> str:
+    critical = standing.critical
+    if critical.waiting or critical.lost:
+        return "critical cases were not all observed"
+    if not standing.guards_ready:
+        return "critical cases were not run, since another claim did not hold"
+    clean = [each for each in critical.cases if each.state == "passed"]
+    said = [f"{len(clean)} critical without a failure in {clean[0].after[1]} runs, which bounds its"
+            " rate below about 26 %"] if clean else []  # fmt: skip
+    let = [name_of(each.case) for each in critical.cases if each.state == "exempt"]
+    if let:
+        said.append(f"failing with and without the edit, exempted by name: {', '.join(let)}")
+    return "; ".join(said)
 
 
 def _claim_cost(standing: Standing) -> Claim:
@@ -103,65 +151,52 @@ def _claim_cost(standing: Standing) -> Claim:
     )
 
 
-def target_passes(counted: Tally) -> tuple[int, int, int]:
-    """(baseline passes, candidate passes, blocks) over the target cases."""
-    blocks = [b for b in map(counted.block, places_of(counted.plan, "target")) if b is not None]
-    baseline = sum(b.baseline is not None and b.baseline.result == "pass" for b in blocks)
-    return baseline, sum(b.candidate.result == "pass" for b in blocks), len(blocks)
+def _claim_spread(standing: Standing) -> Claim:
+    plan, wide = standing.tally.plan, standing.unharmed.spread
+    strict = plan.profile == "strict"
+    before, after = wide.passes
+    detail = f"baseline {before} and candidate {after} passes of {wide.runs} on sealed cases of it"
+    if not wide.cases:
+        detail = "no sealed case is marked as of this issue"
+    elif not wide.runs:
+        detail = "no sealed case of this issue was run"
+    return Claim(
+        name="L3",
+        state=wide.state(plan.alpha) if strict else "not_asked",
+        p=wide.p if strict and wide.runs else None,
+        level=plan.alpha if strict and wide.cases else None,
+        detail=f"generalises: {detail}",
+    )
+
+
+def _claim_listed(standing: Standing) -> Claim:
+    plan, seen = standing.tally.plan, standing.listed
+    what = f"margin {plan.margin_asked:.2f} on these {len(plan.sealed)} sealed cases"
+    rounds = f"{seen.rounds} of {plan.listed_rounds} rounds"
+    return Claim(
+        name="LK",
+        state=seen.state,
+        p=seen.p if seen.rounds else None,
+        level=plan.alpha,
+        detail=f"no harm on the listed cases: {what}, {rounds}; nothing is said of others",
+    )
 
 
 def notes_of(standing: Standing) -> tuple[str, ...]:
     """What else a person should know."""
+    plan = standing.tally.plan
     notes = []
     if standing.unharmed.stopped:
         cases = standing.unharmed.looks[-1].cases
         notes.append(f"Sealed cases stopped after {cases}: {standing.unharmed.stopped}.")
-    lost = sum(
-        standing.tally.lost(place)
-        for phase in _PHASES
-        for place in places_of(standing.tally.plan, phase)
-    )
+    by = {each.case: each for each in plan.exempt}
+    notes += [
+        f"{name_of(each.case)} fails without the edit too; {by[each.case.case].by} lets it pass:"
+        f" {by[each.case.case].why}"
+        for each in standing.critical.cases
+        if each.state == "exempt"
+    ]
+    lost = standing.tally.lost_blocks
     if lost:
         notes.append(f"{lost} blocks stayed missing after three attempts.")
     return tuple(notes)
-
-
-def needed_for(standing: Standing, reason: str) -> str | None:
-    """What it would take, for a person who reads an inconclusive verdict."""
-    plan, look = standing.tally.plan, standing.last
-    if reason in {"not fixed", "not reproduced"}:
-        return _needed_blocks(standing)
-    if reason == "missing blocks":
-        return "observed runs in place of the missing blocks"
-    if reason == "cost not shown":
-        more = None if look is None else cases_for_cost(look, plan.cost_margin)
-        return f"about {more} sealed cases at this cost ratio" if more else "known prices, or less"
-    if reason in {"harm not excluded", "known cases only"}:
-        b, c, n = (look.b, look.c, look.n) if look else (0, 0, 0)
-        share = (b + c + 1) / (n + 2) if n else plan.discordance
-        cases = required_cases(plan.margin_asked, share, plan.alpha, POWER, limit=_LIMIT)
-        count = f"more than {_LIMIT}" if cases is None else f"about {max(cases, n + 1)}"
-        fewest = f", {STANDARD_FAMILIES} at least" if reason == "known cases only" else ""
-        return (
-            f"{count} sealed cases{fewest} for margin {plan.margin_asked:.2f}"
-            f" ({len(plan.sealed)} in the plan)"
-        )
-    return None
-
-
-def _needed_blocks(standing: Standing) -> str:
-    """Blocks that would show the target effect seen, by the normal guess for a sign test."""
-    wins = losses = n = 0
-    for place in places_of(standing.tally.plan, "target"):
-        block = standing.tally.block(place)
-        if block is not None and block.baseline is not None:
-            gain = (block.candidate.result == "pass") - (block.baseline.result == "pass")
-            wins, losses, n = wins + (gain > 0), losses + (gain < 0), n + 1
-    if wins <= losses:
-        return "another edit, or cases that fail today: nothing seen says that this one helps"
-    targets, level = standing.tally.plan.targets, target_level(standing.tally.plan)
-    change, share = (wins - losses) / n, (wins + losses + 1) / (n + 2)
-    z = NormalDist().inv_cdf(1.0 - level) + NormalDist().inv_cdf(POWER)
-    blocks = max(n + 1, z * z * (share - change * change) / (change * change))
-    repeats = max(math.ceil(blocks / len(targets)), enough_repeats(len(targets), level))
-    return f"about {repeats} repeats of {len(targets)} target cases ({targets[0].repeats} planned)"

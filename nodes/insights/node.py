@@ -15,8 +15,7 @@ from contracts.codec import from_json, to_json
 from contracts.context import RunContext
 from contracts.errors import TracesLate, UsageError
 from contracts.findings import Finding
-from contracts.gate import Case
-from contracts.json_types import Json, JsonObject, canonical_json, sha256_hex
+from contracts.json_types import Json, JsonObject, canonical_json
 from contracts.traces import ReadReport, TraceQuery
 from memory.workspace import Workspace, open_workspace, thread_of
 from nodes.ask.gather import window_of
@@ -27,10 +26,10 @@ from nodes.insights.choices import Choices, choices_of
 from nodes.insights.kept import kept_of
 from nodes.insights.late import Waiting, concluded, waits_until
 from nodes.insights.lifecycle import Standing, standing_after, write_standing
+from nodes.insights.mined import keep_targets, mined_targets
 from nodes.insights.recall import prepare
 from nodes.insights.saved import Saved
 from nodes.insights.sketch import sketch_json
-from nodes.insights.targets import target_cases
 from nodes.ports import open_source
 from nodes.router import Request, triage
 from nodes.showing import evidence_json
@@ -224,11 +223,7 @@ def _keep(ws: Workspace, thread: str, request: Request, told: ByModels) -> Insig
     chosen = triage(
         working, open_for=open_now.proposal.finding_id if open_now is not None else None
     )
-    mined = {
-        finding.id: _targets(ws, finding, analysis)
-        for finding in analysis.findings
-        if finding.actionable
-    }
+    mined = mined_targets(ws, analysis)
     side = [f for f in working if f.actionable and not f.text_fixable and f.id != chosen.finding]
     question = request["kind"] == "question"
     quotes = {finding.id: _evidence(finding, analysis) for finding in analysis.findings}
@@ -239,8 +234,9 @@ def _keep(ws: Workspace, thread: str, request: Request, told: ByModels) -> Insig
             ws.ledger.knowledge.put_finding(tx, finding)
             evidence = {**quotes[finding.id], **told.kept.get(finding.id, {})}
             if finding.id in mined:
-                ws.ledger.knowledge.put_cases(tx, finding.id, mined[finding.id])
-                evidence = {**evidence, "condensed": _condensed(ws, tx, finding, analysis)}
+                keep_targets(ws, tx, finding.id, mined[finding.id])
+                evidence |= {"cases": [*mined[finding.id].notes]}
+                evidence |= {"condensed": _condensed(ws, tx, finding, analysis)}
             evidence |= {"recalled": seen_before.json_of(finding.id)}
             ws.ledger.knowledge.put_evidence(tx, finding.id, evidence)
         ws.ledger.vectors.put(tx, seen_before.vectors)
@@ -269,15 +265,6 @@ def _keep(ws: Workspace, thread: str, request: Request, told: ByModels) -> Insig
         return result
 
     return cast("InsightsWrites", ws.ledger.steps.once(thread, "insights", write))
-
-
-def _targets(ws: Workspace, finding: Finding, analysis: Analysis) -> Sequence[Case]:
-    """Failing inputs as cases; which families become targets is drawn by the finding's id."""
-    evidence = analysis.evidence[finding.id]
-    return target_cases(
-        finding, evidence.failing, evidence.passing,
-        max_targets=ws.settings.gate.max_targets, seed=int(sha256_hex(finding.id.encode())[:8], 16),
-    )  # fmt: skip
 
 
 def _condensed(ws: Workspace, tx: Connection, finding: Finding, analysis: Analysis) -> list[Json]:

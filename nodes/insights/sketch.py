@@ -94,11 +94,12 @@ def sketch_of(detected: Detected) -> Sketch:
             )
         )
     root = trace.root
+    said = root.output or trace.asked.output
     return Sketch(
         trace_id=trace.id,
         request=request_of(trace),
         calls=tuple(calls),
-        answer=clean(root.output.text if root.output else "", NOTE_CHARS),
+        answer=clean(said.text if said else "", NOTE_CHARS),
         signatures=tuple(sorted({str(symptom.signature) for symptom in lasting})),
         offered=_offered(trace),
         facts={str(s.signature): s.evidence.facts for s in reversed(lasting) if s.evidence.facts},
@@ -129,12 +130,12 @@ def sketch_json(sketch: Sketch) -> dict[str, Json]:
 
 
 def request_of(trace: Trace) -> Json:
-    """The recorded request of the root, as the input of a case; None where there is none.
+    """The recorded request, as the input of a case; None where there is none.
 
     A JSON object stands as it is. Of a chat history the last words of the user are the request, and
     plain text is one too; both become `{"message": text}`.
     """
-    payload = trace.root.input
+    payload = trace.asked.input
     if payload is None or payload.truncated:
         return None
     value = payload.value if payload.value is not None else parsed(payload.text)

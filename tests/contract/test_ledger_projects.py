@@ -165,7 +165,7 @@ def _read_all(ledger: Ledger, kept: Proposal) -> Iterator[object]:
         ledger.knowledge.findings(), ledger.knowledge.oldest_ready(), ledger.handoffs.listed(),
         ledger.handoffs.get(finding().id), ledger.handoffs.unsent(),
         ledger.knowledge.lessons(), ledger.knowledge.targets(finding().id),
-        ledger.knowledge.all_cases(finding().id), ledger.gate.uses(),
+        ledger.knowledge.all_cases(finding().id),
         ledger.gate.issue_uses(finding().id), ledger.gate.opening(kept.hash),
         ledger.gate.blocks(kept.hash), ledger.gate.report(kept.hash), ledger.effects.releases(),
         ledger.effects.find(kind="apply", proposal_hash=kept.hash),
@@ -175,7 +175,9 @@ def _read_all(ledger: Ledger, kept: Proposal) -> Iterator[object]:
         ledger.vectors.listed("lesson", "hash"), ledger.vectors.stamp("lesson", "hash").count,
         ledger.vectors.since("lesson", "hash", "", 9), ledger.vectors.hashes("lesson", "hash"),
         ledger.sealed.listed(), ledger.sealed.retired(), ledger.sealed.uses_of([member()]),
+        ledger.sealed.never_used([]),
         ledger.case_runs.counts(Revision("a")), ledger.case_runs.listed("f", Revision("a")),
+        ledger.case_runs.known("cases", Revision("a"), ["k"]),
         ledger.gate_checks.last("planted"), ledger.gate_checks.listed("planted"),
         ledger.knowledge.mined(),
         ledger.spends.of_thread("t-theirs").calls,
@@ -216,6 +218,7 @@ def _write_all(ledger: Ledger, kept: Proposal) -> None:
         ledger.knowledge.put_lesson(tx, lesson("theirs"))
         ledger.knowledge.put_cases(tx, finding().id, [case("c"), case("d")])
         ledger.knowledge.targets_to_training(tx, finding().id)
+        ledger.knowledge.seal_mined(tx, ["c", "d"])
         ledger.knowledge.training_to_targets(tx, finding().id)
         ledger.choices.put(tx, "rename", "a:b", {"title": "mine"}, by="me")
         ledger.choices.revoke(tx, "h-nobody", by="me")

@@ -1,108 +1,55 @@
-"""What every implementation of `contracts.protocols.Probe` promises, against real processes."""
+"""What every probe that starts processes promises, whatever its kind, against real processes."""
 
 import asyncio
 import os
-import sys
-import textwrap
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from connectors.probe.worker import WorkerProbe
-from contracts.errors import ProbeError
-from contracts.harness import HarnessFile, HarnessSnapshot, Observation
+from configs.gate_settings import LimitsSettings
+from connectors.probe.company import accompanied
+from connectors.probe.network import network_off_refused
+from contracts.errors import PolicyRefused, ProbeError
+from contracts.harness import HarnessFile, HarnessSnapshot
 from contracts.json_types import Json
-from contracts.traces import Span, SpanId, Trace, TraceId
-
-HARNESS = HarnessSnapshot(
-    files={
-        "instructions/main.md": HarnessFile(data=b"Be brief.\r\n"),
-        "skills/run/tool.sh": HarnessFile(data=b"#!/bin/sh\n", mode=0o755),
-    }
+from tests.probe_worlds import (
+    HARNESS,
+    KINDS,
+    OTHER,
+    Kind,
+    ProbeOf,
+    agent_probe,
+    alive,
+    left_in,
+    once,
+    there,
+    until,
 )
-OTHER = HarnessSnapshot(files={"instructions/main.md": HarnessFile(data=b"Be kind.\n")})
-
-# What each script below begins with: the protocol by hand, in few lines.
-HEAD = """
-import json, os, subprocess, sys, time
-from pathlib import Path
-
-def say(**message):
-    print(json.dumps(message), flush=True)
-
-def runs():
-    for line in sys.stdin:
-        message = json.loads(line)
-        if message["op"] == "stop":
-            return
-        yield message
-
-def ready(concurrency=1):
-    say(op="ready", v=1, concurrency=concurrency)
-
-"""
-
-Probes = Callable[..., WorkerProbe]
 
 
-def one_span(path: Path) -> Trace:
-    """Reads spans of these tests: the file's text is the name of the only span."""
-    span = Span(
-        id=SpanId("s"), trace_id=TraceId("t"), parent_id=None, name=path.read_text(), kind="agent",
-        status="ok", started_at=datetime(2025, 1, 1, tzinfo=UTC), ended_at=None,
-    )  # fmt: skip
-    return Trace(id=TraceId("t"), spans=(span,))
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    named: Kind = request.param
+    return named
 
 
 @pytest.fixture
-def probe_of(tmp_path: Path) -> Probes:
-    """A probe whose worker is a script; it is not entered yet."""
-
-    def make(script: str, **changed: object) -> WorkerProbe:
-        (tmp_path / "worker.py").write_text(HEAD + textwrap.dedent(script))
-        settings: dict[str, object] = {
-            "command": [sys.executable, "worker.py"], "cwd": tmp_path, "work": tmp_path / "work",
-            "concurrency": 1, "timeout_s": 60.0, "env": {}, "pass_env": [], "grace_s": 0.3,
-            "read_spans": one_span,
-        }  # fmt: skip
-        return WorkerProbe(**(settings | changed))  # type: ignore[arg-type]  # named above
-
-    return make
-
-
-async def once(probe: WorkerProbe, case_input: str = "hi", deadline_s: float = 60) -> Observation:
-    return await probe.run(case_input, HARNESS, seed=7, deadline_s=deadline_s)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what comes in its own time, however busy the machine is."""
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110  other processes send no event
-            await asyncio.sleep(0.01)
-
-
-def alive(pid: int) -> bool:
-    """Whether the process still runs; one that waits to be reaped does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in "ZX"
+def probe_of(kind: Kind, tmp_path: Path) -> ProbeOf:
+    return lambda agent, **changed: agent_probe(kind, tmp_path, agent, **changed)
 
 
 OBEDIENT = """
-ready()
-for run in runs():
-    text = (Path(run["harness"]) / "instructions/main.md").read_bytes().decode()
-    say(id=run["id"], output=[run["input"], run["seed"], text], error=None, missing=None,
-        usage={"input_tokens": 9, "output_tokens": 3, "cost_usd": 0.5}, spans=None)
+def agent(run):
+    text = text_of(run, "instructions/main.md")
+    return dict(output=[run["input"], run["seed"], text], error=None, missing=None,
+                usage={"input_tokens": 9, "output_tokens": 3, "cost_usd": 0.5}, spans=None)
 """
+ECHO = "def agent(run):\n    return dict(output=run)\n"
 
 
-async def test_an_answer_is_observed_with_its_usage(probe_of: Probes) -> None:
+async def test_an_answer_is_observed_with_its_usage(probe_of: ProbeOf) -> None:
     async with probe_of(OBEDIENT) as probe:
         seen = await once(probe)
     assert (seen.output, seen.error, seen.missing) == (["hi", 7, "Be brief.\r\n"], None, None)
@@ -110,47 +57,55 @@ async def test_an_answer_is_observed_with_its_usage(probe_of: Probes) -> None:
     assert 0 < seen.seconds < 60
 
 
-async def test_each_run_reads_the_harness_it_was_given(probe_of: Probes) -> None:
+async def test_each_run_reads_the_harness_it_was_given(probe_of: ProbeOf) -> None:
     async with probe_of(OBEDIENT) as probe:
         other = await probe.run("hi", OTHER, seed=1, deadline_s=60)
         assert other.output == ["hi", 1, "Be kind.\n"]
         assert (await once(probe)).output == ["hi", 7, "Be brief.\r\n"]
 
 
-async def test_the_wire_carries_neither_case_nor_arm_and_a_new_random_id_each_run(
-    probe_of: Probes,
+async def test_the_wire_carries_neither_case_nor_arm_and_new_random_names_each_run(
+    probe_of: ProbeOf,
 ) -> None:
-    async with probe_of("ready()\nfor run in runs():\n    say(id=run['id'], output=run)") as probe:
+    async with probe_of(ECHO) as probe:
         first, second = (await once(probe)).output, (await once(probe)).output
     assert isinstance(first, dict)
     assert isinstance(second, dict)
-    assert sorted(first) == ["deadline_s", "harness", "id", "input", "op", "seed"]
-    assert len(first["id"]) >= 32
-    assert first["id"] != second["id"]
+    keys = ["deadline_s", "harness", "id", "input", "op", "seed", "workdir"]
+    assert sorted(first) == keys
+    assert len(str(first["id"])) >= 32
+    for name in ("id", "harness", "workdir"):
+        assert first[name] != second[name]
+    assert HARNESS.revision[:8] not in str(first)
 
 
-ENVIRONMENT = """
-ready()
-for run in runs():
-    say(id=run["id"], output=dict(os.environ))
-"""
+async def test_a_run_is_told_the_address_of_what_accompanies_it(probe_of: ProbeOf) -> None:
+    async with probe_of(ECHO) as probe:
+        with accompanied("replay", "http://127.0.0.1:1/x"):
+            beside = (await once(probe)).output
+        alone = (await once(probe)).output
+    assert isinstance(beside, dict)
+    assert isinstance(alone, dict)
+    assert beside["replay"] == "http://127.0.0.1:1/x"
+    assert "replay" not in alone
 
 
-async def test_the_worker_gets_the_marks_of_our_runs_and_no_secret_that_was_not_named(
-    probe_of: Probes, monkeypatch: pytest.MonkeyPatch
+async def test_the_agent_gets_the_marks_of_our_runs_and_no_secret_that_was_not_named(
+    probe_of: ProbeOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("NAMED_KEY", "OTHER_KEY", "TRACEMEND_TOKEN"):
         monkeypatch.setenv(name, "secret")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "team=desk,deployment.environment=production")
     names = ["NAMED_KEY", "OTEL_RESOURCE_ATTRIBUTES", "ABSENT"]
-    async with probe_of(ENVIRONMENT, env={"MODE": "x"}, pass_env=names) as probe:
+    agent = "def agent(run):\n    return dict(output=dict(os.environ))"
+    async with probe_of(agent, env={"MODE": "x"}, pass_env=names) as probe:
         env = (await once(probe)).output
     assert isinstance(env, dict)
     assert (env["NAMED_KEY"], env["MODE"]) == ("secret", "x")
     assert not {"OTHER_KEY", "TRACEMEND_TOKEN", "ABSENT"} & set(env)
     projects = ("LANGFUSE_TRACING_ENVIRONMENT", "LANGSMITH_PROJECT", "PHOENIX_PROJECT_NAME")
     assert {env[name] for name in projects} == {"tracemend-gate"}
-    attributes = dict(part.split("=") for part in env["OTEL_RESOURCE_ATTRIBUTES"].split(","))
+    attributes = dict(part.split("=") for part in str(env["OTEL_RESOURCE_ATTRIBUTES"]).split(","))
     assert attributes == {
         "team": "desk",
         "deployment.environment": "tracemend-gate",
@@ -160,235 +115,170 @@ async def test_the_worker_gets_the_marks_of_our_runs_and_no_secret_that_was_not_
     }
 
 
-async def test_what_the_worker_calls_an_error_or_missing_is_passed_on(probe_of: Probes) -> None:
-    script = """
-    ready()
-    for run in runs():
-        say(id=run["id"], output="half", **run["input"])
-    """
-    async with probe_of(script) as probe:
-        failed = await probe.run({"error": "timeout"}, HARNESS, seed=1, deadline_s=60)
-        gone = await probe.run(
-            {"missing": "no model", "error": "x"}, HARNESS, seed=1, deadline_s=60
-        )
+async def test_what_the_agent_calls_an_error_or_missing_is_passed_on(probe_of: ProbeOf) -> None:
+    async with probe_of("def agent(run):\n    return dict(output='half', **run['input'])") as probe:
+        failed = await once(probe, {"error": "timeout"})
+        gone = await once(probe, {"missing": "no model", "error": "x"})
     assert (failed.output, failed.error, failed.missing) == (None, "timeout", None)
     assert (gone.output, gone.error, gone.missing) == (None, None, "no model")
 
 
 HANGING = """
-ready(2)
-for run in runs():
+def agent(run):
     if run["input"].startswith("hang"):
-        Path(run["input"]).touch()
-    else:
-        say(id=run["id"], output=os.getpid())
+        (Path(os.environ.get("TRACEMEND_ROOT", ".")) / run["input"]).touch()
+        time.sleep(600)
+    return dict(output=os.getpid())
 """
 
 
-async def test_a_run_over_its_deadline_is_the_agents_timeout_and_the_worker_is_replaced(
-    probe_of: Probes,
+async def test_a_run_over_its_deadline_is_the_agents_timeout_and_its_process_is_killed(
+    probe_of: ProbeOf,
 ) -> None:
     async with probe_of(HANGING) as probe:
-        pid = (await once(probe)).output
         hung = await once(probe, "hang", deadline_s=0.2)
         assert (hung.error, hung.missing) == ("timeout", None)
         assert 0.2 <= hung.seconds < 50
-        again = (await once(probe)).output
-        assert isinstance(pid, int)
-        assert again != pid
-        assert not alive(pid)
+        assert isinstance((await once(probe)).output, int)
 
 
-async def test_the_deadline_is_never_longer_than_the_configured_one(probe_of: Probes) -> None:
+async def test_the_deadline_is_never_longer_than_the_configured_one(probe_of: ProbeOf) -> None:
     async with probe_of(HANGING, timeout_s=0.2) as probe:
         started = time.monotonic()
         assert (await once(probe, "hang", deadline_s=3600)).error == "timeout"
         assert time.monotonic() - started < 60
 
 
-async def test_a_late_answer_is_a_timeout_too(probe_of: Probes) -> None:
-    script = """
-    ready()
-    for run in runs():
+async def test_a_late_answer_is_a_timeout_too(probe_of: ProbeOf) -> None:
+    agent = """
+    def agent(run):
         time.sleep(0.4)
-        say(id=run["id"], output="late", usage={"input_tokens": 5})
+        return dict(output="late", usage={"input_tokens": 5})
     """
-    async with probe_of(script, grace_s=60.0) as probe:
+    async with probe_of(agent, grace_s=60.0) as probe:
         seen = await once(probe, deadline_s=0.1)
     assert (seen.output, seen.error, seen.usage.input_tokens) == (None, "timeout", 5)
 
 
-async def test_a_run_in_time_beside_one_that_hangs_is_missing_not_failed(
-    probe_of: Probes, tmp_path: Path
-) -> None:
-    async with probe_of(HANGING, concurrency=2) as probe:
-        beside = asyncio.create_task(once(probe, "hang beside"))
-        await until((tmp_path / "hang beside").exists)
-        hung, other = await once(probe, "hang", deadline_s=0.2), await beside
-    assert (hung.error, hung.missing) == ("timeout", None)
-    assert (other.error, other.missing) == (None, "worker killed")
-
-
-BREACHES = {
-    "no json": "print('Loading model ...', flush=True)",
-    "a list": "print('[]', flush=True)",
-    "no id": "say(output=1)",
-    "an unknown id": "say(id='someone', output=1)",
-    "two answers": "sys.stdout.write(2 * (json.dumps({'id': run['id']}) + chr(10)))\n"
-    "        sys.stdout.flush()",
-    "not utf-8": "os.write(1, b'\\xff\\n')",
-    "a huge line": "os.write(1, b'x' * 300_000)",
-    "deep nesting": "os.write(1, b'[' * 90_000 + b'\\n')",
-    "stdout closed": "os.close(1)",
-}
-
-
-@pytest.mark.parametrize("breach", BREACHES.values(), ids=BREACHES)
-async def test_a_breach_of_the_protocol_is_missing_and_the_next_run_is_served(
-    probe_of: Probes, breach: str
-) -> None:
-    script = f"""
-ready()
-for run in runs():
-    if run["input"] == "breach":
-        {breach}
-        time.sleep(600)
-    say(id=run["id"], output="fine")
-"""
-    async with probe_of(script, output_cap_bytes=100_000) as probe:
-        seen = await once(probe, "breach")
-        assert seen.error is None
-        assert str(seen.missing).startswith("protocol: ")
-        assert seen.seconds < 50
-        assert (await once(probe)).output == "fine"
-
-
-async def test_a_second_answer_after_the_first_was_taken_ends_the_worker(
-    probe_of: Probes, tmp_path: Path
-) -> None:
-    script = """
-    ready()
-    for run in runs():
-        say(id=run["id"], output=os.getpid())
-        while not Path("taken").exists():
-            time.sleep(0.01)
-        if not Path("said").exists():
-            Path("said").touch()
-            say(id=run["id"], output="again")
-    """
-    async with probe_of(script) as probe:
-        first = (await once(probe)).output
-        assert isinstance(first, int)
-        (tmp_path / "taken").touch()
-        await until(lambda: not alive(first))
-        assert (await once(probe)).output != first
-
-
-async def test_a_worker_that_dies_is_missing_with_its_exit_code_and_is_replaced(
-    probe_of: Probes,
-) -> None:
-    script = """
-    ready()
-    for run in runs():
-        if run["input"] == "die":
-            os._exit(7)
-        say(id=run["id"], output="fine")
-    """
-    async with probe_of(script) as probe:
-        assert (await once(probe, "die")).missing == "worker died (exit 7)"
-        assert (await once(probe)).output == "fine"
-
-
-async def test_an_answer_written_just_before_the_worker_died_counts(probe_of: Probes) -> None:
-    script = """
-    ready()
-    for run in runs():
-        say(id=run["id"], output=os.getpid())
-        os._exit(7)
-    """
-    async with probe_of(script) as probe:
-        pid = (await once(probe)).output
-        assert isinstance(pid, int)
-        await until(lambda: not Path(f"/proc/{pid}").exists())
-        next_one = await once(probe)
-        if next_one.missing == "worker died (exit 7)":  # asked before its end was noticed
-            next_one = await once(probe)
-        assert isinstance(next_one.output, int)
-
-
-async def test_numbers_of_a_wrong_kind_are_unknown(probe_of: Probes) -> None:
-    script = """
-    ready()
-    for run in runs():
-        say(id=run["id"], output={"x": float("inf")}, usage=run["input"])
+async def test_numbers_of_a_wrong_kind_are_unknown(probe_of: ProbeOf) -> None:
+    agent = """
+    def agent(run):
+        return dict(output={"x": float("inf")}, usage=run["input"])
     """
     bad: list[Json] = [
         {"input_tokens": -1, "output_tokens": "9", "cost_usd": "free"},
         {"input_tokens": True, "output_tokens": 1.5, "cost_usd": -0.1},
         ["usage"],
     ]
-    async with probe_of(script) as probe:
+    async with probe_of(agent) as probe:
         for usage in bad:
-            seen = await probe.run(usage, HARNESS, seed=1, deadline_s=60)
+            seen = await once(probe, usage)
             assert seen.output == {"x": None}
             assert seen.usage.input_tokens is None
             assert seen.usage.output_tokens is None
             assert seen.usage.cost_usd is None
 
 
-async def test_a_cost_that_is_not_a_number_is_unknown(probe_of: Probes) -> None:
-    script = """
-    ready()
-    for run in runs():
-        print('{"id": "%s", "output": 1, "usage": {"cost_usd": NaN}}' % run["id"], flush=True)
-    """
-    async with probe_of(script) as probe:
+async def test_a_cost_that_is_not_a_number_is_unknown(probe_of: ProbeOf) -> None:
+    agent = "def agent(run):\n    return dict(output=1, usage={'cost_usd': float('nan')})"
+    async with probe_of(agent) as probe:
         seen = await once(probe)
     assert (seen.output, seen.usage.cost_usd) == (1, None)
 
 
 WRITES = """
-ready()
-for run in runs():
+def agent(run):
     file = Path(run["harness"]) / "instructions/main.md"
-    text = file.read_bytes().decode()
+    text = text_of(run, "instructions/main.md")
+    for folder in (file.parent, file.parent.parent):
+        folder.chmod(0o755)
     if run["input"] == "write":
-        for folder in (file.parent, file.parent.parent):
-            folder.chmod(0o755)
         file.unlink()
         file.write_bytes(b"Never promise.")
-    say(id=run["id"], output=text)
+    if run["input"] == "write as much":
+        file.chmod(0o644)
+        file.write_bytes(b"Be slow..\\r\\n")
+    if run["input"] == "remove":
+        file.unlink()
+    if run["input"] == "add":
+        (file.parent / "more.md").touch()
+    if run["input"] == "link":
+        file.unlink()
+        file.symlink_to("/dev/null")
+    return dict(output=text)
 """
 
 
-async def test_a_worker_that_writes_into_the_harness_is_caught_and_the_next_run_reads_exact_bytes(
-    probe_of: Probes,
+async def test_an_agent_that_writes_into_the_harness_is_caught_and_the_next_run_reads_exact_bytes(
+    probe_of: ProbeOf,
 ) -> None:
     async with probe_of(WRITES) as probe:
-        seen = await once(probe, "write")
-        assert (seen.output, seen.missing) == (None, "harness changed")
+        for how in ("write", "write as much", "remove", "add", "link"):
+            seen = await once(probe, how)
+            assert (seen.output, seen.missing) == (None, "harness changed")
         assert (await once(probe)).output == "Be brief.\r\n"
 
 
-async def test_a_folder_that_was_changed_between_runs_is_built_anew(
-    probe_of: Probes, tmp_path: Path
-) -> None:
-    folder = tmp_path / "work" / f"harness-{HARNESS.revision[:16]}"
-    (folder / "instructions").mkdir(parents=True)
-    (folder / "instructions" / "main.md").write_bytes(b"stale")
-    async with probe_of(OBEDIENT) as probe:
-        assert (await once(probe)).output == ["hi", 7, "Be brief.\r\n"]
-    assert oct((folder / "instructions" / "main.md").stat().st_mode & 0o777) == "0o444"
-    assert (folder / "skills" / "run" / "tool.sh").stat().st_mode & 0o111
+async def test_the_harness_is_read_only_and_keeps_what_may_be_executed(probe_of: ProbeOf) -> None:
+    agent = """
+    def agent(run):
+        root = Path(run["harness"])
+        paths = [root, *root.rglob("*")]
+        return dict(output={str(p.relative_to(root)): oct(p.stat().st_mode) for p in paths})
+    """
+    async with probe_of(agent) as probe:
+        modes = (await once(probe)).output
+    assert modes == {
+        ".": "0o40555", "instructions": "0o40555", "instructions/main.md": "0o100444",
+        "skills": "0o40555", "skills/run": "0o40555", "skills/run/tool.sh": "0o100555",
+    }  # fmt: skip
 
 
-async def test_spans_are_read_from_a_plain_file_in_the_workers_places(
-    probe_of: Probes, tmp_path: Path
+async def test_a_run_can_write_where_it_is_told_and_nothing_of_it_is_left_for_the_next(
+    probe_of: ProbeOf, tmp_path: Path
 ) -> None:
-    script = """
-    ready()
-    for run in runs():
-        say(id=run["id"], output=1, spans=run["input"])
+    agent = """
+    import tempfile
+    def agent(run):
+        found = os.listdir(run["workdir"])
+        (Path(run["workdir"]) / "notes").mkdir()
+        (Path(run["workdir"]) / "notes" / "cache").write_text("x")
+        (Path(run["workdir"]) / "notes").chmod(0)
+        listening = socket.socket(socket.AF_UNIX)
+        os.chdir(run["workdir"])
+        listening.bind("s")
+        with tempfile.NamedTemporaryFile(delete=False) as scratch:
+            return dict(output=[found, run["workdir"], scratch.name])
+    """
+    async with probe_of(agent) as probe:
+        for _ in range(2):
+            found, workdir, scratch = await _list(probe)
+            assert found == []
+            await until(gone(workdir))
+            assert Path(str(scratch)).is_relative_to(tmp_path / "work")
+    assert left_in(tmp_path / "work") == []
+
+
+def gone(place: Json) -> Callable[[], bool]:
+    return lambda: not there(place)
+
+
+async def _list(probe: object, case_input: Json = "hi") -> list[Json]:
+    output = (await once(probe, case_input)).output  # type: ignore[arg-type]  # any probe
+    assert isinstance(output, list)
+    return output
+
+
+async def test_spans_are_read_from_a_plain_file_in_the_agents_places(
+    probe_of: ProbeOf, tmp_path: Path
+) -> None:
+    agent = """
+    def agent(run):
+        if run["input"] != "own":
+            return dict(output=1, spans=run["input"])
+        own = Path(run["workdir"]) / "spans.jsonl"
+        own.write_text("own")
+        return dict(output=1, spans=str(own))
     """
     spans = tmp_path / "spans.jsonl"
     spans.write_text("refund")
@@ -396,152 +286,260 @@ async def test_spans_are_read_from_a_plain_file_in_the_workers_places(
     (tmp_path / "out").symlink_to("/etc/hostname")
     refused: list[Json] = ["/etc/hostname", "spans.jsonl", str(tmp_path), str(tmp_path / "none"),
                str(tmp_path / "pipe"), str(tmp_path / "out"), 7]  # fmt: skip
-    async with probe_of(script) as probe:
-        seen = await probe.run(str(spans), HARNESS, seed=1, deadline_s=60)
-        assert seen.trace is not None
-        assert seen.trace.root.name == "refund"
-        for place in refused:
-            seen = await probe.run(place, HARNESS, seed=1, deadline_s=60)
-            assert (seen.output, seen.trace) == (1, None), place
+    async with probe_of(agent) as probe:
+        for place, name in ((str(spans), "refund"), ("own", "own")):
+            seen = await once(probe, place)
+            assert seen.trace is not None
+            assert seen.trace.root.name == name
+        for other in refused:
+            seen = await once(probe, other)
+            assert (seen.output, seen.trace) == (1, None), other
 
 
-async def test_no_more_runs_are_under_way_than_configured_or_taken(probe_of: Probes) -> None:
-    script = """
-    import threading
-    ready(2)
-    under_way, pair = [], threading.Barrier(2, timeout=60)
-    def work(run):
-        under_way.append(run)
-        pair.wait()
+async def test_no_more_runs_are_under_way_than_configured(
+    probe_of: ProbeOf, tmp_path: Path
+) -> None:
+    agent = """
+    def agent(run):
+        place = Path(os.environ["PLACE"])
+        mine = place / run["id"]
+        mine.touch()
+        while len(list(place.iterdir())) < 2 and not (place.parent / "two").exists():
+            time.sleep(0.01)
+        (place.parent / "two").touch()
         time.sleep(0.05)
-        most = len(under_way)
-        pair.wait()
-        under_way.remove(run)
-        say(id=run["id"], output=most)
-    for run in runs():
-        threading.Thread(target=work, args=(run,)).start()
+        most = len(list(place.iterdir()))
+        mine.unlink()
+        return dict(output=most)
     """
-    async with probe_of(script, concurrency=5) as probe:
-        seen = await asyncio.gather(*(once(probe) for _ in range(6)))
-    assert {s.output for s in seen} == {2}
+    (tmp_path / "place").mkdir()
+    env = {"PLACE": str(tmp_path / "place")}
+    async with probe_of(agent, concurrency=2, env=env) as probe:
+        seen = await asyncio.gather(*(once(probe) for _ in range(5)))
+    assert {s.error for s in seen} == {None}
+    assert max(int(str(s.output)) for s in seen) == 2
+
+
+async def test_a_large_answer_under_the_cap_arrives_whole(probe_of: ProbeOf) -> None:
+    async with probe_of("def agent(run):\n    return dict(output='x' * 2_000_000)") as probe:
+        seen = await once(probe, "y" * 500_000)
+    assert seen.output == "x" * 2_000_000
+
+
+async def test_an_agent_that_floods_stderr_is_served_on(probe_of: ProbeOf) -> None:
+    agent = """
+    def agent(run):
+        os.write(2, b"noise " * 200_000)
+        return dict(output="fine")
+    """
+    async with probe_of(agent) as probe:
+        assert (await once(probe)).output == "fine"
+
+
+# Limits: over one of them the run is the agent's own failure, never missing.
+
+HUNGRY = """
+def agent(run):
+    quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if run["input"] == "memory":
+        kept = b"x" * 250_000_000
+        time.sleep(600)
+    if run["input"] == "memory of children":
+        eat = "import time; kept = b'x' * 70_000_000; time.sleep(600)"
+        for _ in range(4):
+            subprocess.Popen([sys.executable, "-c", eat], start_new_session=True, **quiet)
+        time.sleep(600)
+    if run["input"] == "processes":
+        for _ in range(12):
+            subprocess.Popen(["sleep", "600"], start_new_session=True, **quiet)
+        time.sleep(600)
+    if run["input"] == "output":
+        os.write(1, b'"' + b"x" * 1_500_000)
+        time.sleep(600)
+    return dict(output="fine")
+"""
+BOUNDS = LimitsSettings(memory_mb=200, processes=8, output_mb=1)
 
 
 @pytest.mark.parametrize(
-    ("script", "says"),
+    ("what", "told"),
     [
-        ("sys.exit('no \\x1b[31magent')", r"worker died \(exit 1\); stderr: no \[31magent"),
-        ("print('hello', flush=True)\ntime.sleep(600)", "protocol: a line that is not JSON"),
-        ("say(op='ready', v=2)\ntime.sleep(600)", "protocol version 2, this side speaks 1"),
-        ("say(op='ready', v=1, concurrency=0)\ntime.sleep(600)", "ready with concurrency 0"),
-        ("time.sleep(600)", "did not say ready within 0.5 s"),
+        ("memory", "memory limit 200 MB"),
+        ("memory of children", "memory limit 200 MB"),
+        ("processes", "processes limit 8"),
+        ("output", "output limit 1 MB"),
     ],
-)  # fmt: skip
-async def test_a_worker_that_never_says_ready_is_one_clear_line(
-    probe_of: Probes, script: str, says: str
-) -> None:
-    async with probe_of(script, start_timeout_s=0.5 if script.startswith("time") else 60) as probe:
-        with pytest.raises(ProbeError, match=says) as told:
-            await once(probe)
-    assert "worker.py` " in str(told.value)
-    assert str(told.value).isprintable()
-
-
-@pytest.mark.parametrize(
-    "changed", [{"command": ["/no/such/program"]}, {"command": []}, {"cwd": Path("/no/such")}]
 )
-async def test_a_command_that_cannot_start_is_a_probe_error(
-    probe_of: Probes, changed: dict[str, object]
+async def test_an_agent_over_a_limit_fails_and_the_next_run_is_served(
+    probe_of: ProbeOf, what: str, told: str
 ) -> None:
-    async with probe_of("", **changed) as probe:
-        with pytest.raises(ProbeError, match="probe"):
-            await once(probe)
+    async with probe_of(HUNGRY, limits=BOUNDS) as probe:
+        seen = await once(probe, what)
+        assert (seen.output, seen.error, seen.missing) == (None, told, None)
+        assert seen.seconds < 50
+        assert (await once(probe)).output == "fine"
 
+
+async def test_memory_that_processes_share_counts_once(probe_of: ProbeOf) -> None:
+    agent = """
+    def agent(run):
+        kept = b"x" * 120_000_000
+        children = []
+        for _ in range(3):
+            child = os.fork()
+            if child == 0:
+                time.sleep(600)
+            children.append(child)
+        time.sleep(0.5)  # several looks
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        return dict(output="fine")
+    """
+    async with probe_of(agent, limits=LimitsSettings(memory_mb=250)) as probe:
+        assert (await once(probe)).output == "fine"
+
+
+async def test_a_limit_that_cannot_be_kept_here_is_refused_before_any_run(
+    probe_of: ProbeOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("connectors.probe.limits.PROC", tmp_path / "no proc")
+    with pytest.raises(ProbeError, match=r"^probe\.limits: cannot be enforced here: there is no"):
+        async with probe_of(ECHO, limits=LimitsSettings(processes=3)):
+            pass
+    async with probe_of(ECHO, limits=LimitsSettings(output_mb=1)) as probe:
+        assert (await once(probe)).error is None
+
+
+# Network.
+
+CALLS = """
+def agent(run):
+    own = socket.create_server(("127.0.0.1", 0))
+    socket.create_connection(own.getsockname(), timeout=60).close()
+    try:
+        socket.create_connection(("127.0.0.1", run["input"]), timeout=60).close()
+        reached = True
+    except OSError:
+        reached = False
+    return dict(output=[reached, sorted(name for _, name in socket.if_nameindex())])
+"""
+
+
+async def test_without_network_an_agent_reaches_its_own_services_and_no_others(
+    probe_of: ProbeOf,
+) -> None:
+    if (why := network_off_refused()) is not None:
+        pytest.skip(f"no process can be started without network here: {why}")
+    server = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        async with probe_of(CALLS) as probe:
+            assert (await _list(probe, port))[0] is True
+        async with probe_of(CALLS, network=False) as probe:
+            assert await _list(probe, port) == [False, ["lo"]]
+
+
+async def test_network_off_where_the_platform_refuses_it_is_one_clear_line(
+    probe_of: ProbeOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.probe.local.network_off_refused", lambda: "unshare: no")
+    said = r"^probe\.network: off cannot be enforced here: unshare: no$"
+    with pytest.raises(ProbeError, match=said):
+        async with probe_of(ECHO, network=False):
+            pass
+
+
+# The end of everything.
 
 FAMILY = """
-ready()
-quiet = dict(stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-child = subprocess.Popen(["sleep", "300"], **quiet)  # holds our stdout
-detached = subprocess.Popen(["sleep", "300"], start_new_session=True, **quiet)
-for run in runs():
-    say(id=run["id"], output=[os.getpid(), child.pid, detached.pid])
+def agent(run):
+    quiet = dict(stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(["sleep", "300"], **quiet)  # holds our stdout
+    detached = subprocess.Popen(["sleep", "300"], start_new_session=True, **quiet)
     if run["input"] == "die":
+        os.write(2, f"{child.pid} {detached.pid}".encode())
         os._exit(1)
+    return dict(output=[os.getpid(), child.pid, detached.pid])
 """
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("word", ["stay", "die"])
 async def test_nothing_is_left_running_after_the_probe_was_left(
-    probe_of: Probes, word: str
+    probe_of: ProbeOf, tmp_path: Path
 ) -> None:
     async with probe_of(FAMILY) as probe:
-        pids = (await once(probe, word)).output
-        assert isinstance(pids, list)
-        assert word == "die" or all(alive(pid) for pid in pids)
-    assert not any(alive(pid) for pid in pids)
+        pids = await _list(probe)
+    assert not any(alive(int(str(pid))) for pid in pids)
+    assert left_in(tmp_path / "work") == []
 
 
 @pytest.mark.kill
 async def test_nothing_is_left_running_after_the_caller_was_cancelled(
-    probe_of: Probes, tmp_path: Path
+    probe_of: ProbeOf, tmp_path: Path
 ) -> None:
-    async with probe_of(HANGING) as probe:
-        pid = (await once(probe)).output
-        assert isinstance(pid, int)
+    agent = """
+    def agent(run):
+        root = Path(os.environ["ROOT"])
+        (root / "at").write_text(str(os.getpid()))
+        (root / "at").rename(root / "pid")
+        time.sleep(600 if run["input"] == "hang" else 0)
+        return dict(output=1)
+    """
+    async with probe_of(agent, env={"ROOT": str(tmp_path)}) as probe:
         hanging = asyncio.create_task(once(probe, "hang"))
-        await until((tmp_path / "hang").exists)
+        await until((tmp_path / "pid").exists)
+        pid = int((tmp_path / "pid").read_text())
         hanging.cancel()
         with pytest.raises(asyncio.CancelledError):
             await hanging
         await until(lambda: not alive(pid))
-        assert isinstance((await once(probe)).output, int)
+        assert (await once(probe)).output == 1
+    assert left_in(tmp_path / "work") == []
 
 
-async def test_a_worker_that_floods_stderr_is_served_on(probe_of: Probes) -> None:
-    script = """
-    ready()
-    for run in runs():
-        os.write(2, b"noise " * 200_000)
-        say(id=run["id"], output="fine")
+async def test_an_agent_killed_from_outside_in_the_middle_of_a_run_is_missing(
+    probe_of: ProbeOf, kind: Kind
+) -> None:
+    agent = """
+    def agent(run):
+        if run["input"] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(600)
+        return dict(output="fine")
     """
-    async with probe_of(script) as probe:
+    async with probe_of(agent) as probe:
+        seen = await once(probe, "killed")
+        told = "worker died (exit -9)" if kind == "worker" else "killed by SIGKILL"
+        assert (seen.output, seen.error, seen.missing) == (None, None, told)
         assert (await once(probe)).output == "fine"
 
 
-RUNTIME = """
-import ctypes
-from tracemend_runtime import RunAnswer, RunRequest, serve
-
-def agent(request: RunRequest) -> RunAnswer:
-    print("agent talks")
-    os.system("echo child talks")
-    libc = ctypes.CDLL(None)
-    libc.puts(b"C talks")
-    libc.fflush(None)
-    if request.input == "fail":
-        raise ValueError("no order")
-    text = (request.harness / "instructions/main.md").read_text()
-    return RunAnswer(output=[text, sys.stdin.read()], cost_usd=0.01)
-
-serve(agent, concurrency=2)
-"""
-
-
-async def test_the_runtimes_loop_keeps_what_the_agent_prints_out_of_the_protocol(
-    probe_of: Probes,
+async def test_a_harness_that_would_leave_its_folder_is_not_laid_out(
+    probe_of: ProbeOf, tmp_path: Path
 ) -> None:
-    async with probe_of(RUNTIME, concurrency=2) as probe:
-        fine, failed = await asyncio.gather(once(probe), once(probe, "fail"))
-    assert (fine.output, fine.usage.cost_usd) == (["Be brief.\n", ""], 0.01)
-    assert failed.error == "ValueError: no order"
+    outside = HarnessSnapshot(files={"../../../escaped.md": HarnessFile(data=b"x")})
+    async with probe_of(ECHO) as probe:
+        with pytest.raises(PolicyRefused, match="escaped"):
+            await probe.run("hi", outside, seed=1, deadline_s=60)
+    assert left_in(tmp_path) == ["program.py", "work"]
 
 
-async def test_a_large_answer_under_the_cap_arrives_whole(probe_of: Probes) -> None:
-    script = """
-    ready()
-    for run in runs():
-        say(id=run["id"], output="x" * 2_000_000)
-    """
-    async with probe_of(script) as probe:
-        seen = await probe.run("y" * 500_000, HARNESS, seed=1, deadline_s=60)
-    assert seen.output == "x" * 2_000_000
+@pytest.mark.parametrize("command", [["/no/such/program"], ["no-such-program"], []])
+async def test_a_command_that_cannot_start_is_a_probe_error(
+    probe_of: ProbeOf, command: list[str]
+) -> None:
+    async with probe_of(ECHO, command=command) as probe:
+        with pytest.raises(ProbeError, match=r"^probe") as told:
+            await once(probe)
+    assert str(told.value).isprintable()
+    assert not command or "cannot be started: No such file" in str(told.value)
+
+
+async def test_a_folder_for_runs_that_cannot_be_made_is_one_clear_line(
+    probe_of: ProbeOf, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ProbeError, match=r"^probe: no folder for runs under .*: Not a directory$"):
+        async with probe_of(ECHO, work=tmp_path / "file" / "work"):
+            pass

@@ -22,6 +22,7 @@ from starlette.routing import Route
 from contracts.json_types import Json
 from contracts.traces import Trace
 from tests.emit.langfuse import PROJECT, export, observation_rows, score_rows, v1_score
+from tests.fakes.langfuse_datasets import LangfuseDatasets
 from tests.fakes.langfuse_query import (
     Invalid,
     Row,
@@ -82,6 +83,7 @@ class FakeLangfuse:
         self.window_s = 60.0
         self.too_many = 0
         self._window: tuple[float, int] = (0.0, 0)
+        self.datasets = LangfuseDatasets(PROJECT)
         self.app = Mishaps(Starlette(routes=self._routes(), exception_handlers=_HANDLERS))
 
     def add(self, trace: Trace) -> None:
@@ -106,7 +108,21 @@ class FakeLangfuse:
             **both,
         }
         routes = [Route(path, self._guarded(answer)) for path, answer in paths.items()]
+        for path, answered in self.datasets.answers().items():
+            methods = ["GET", "POST"] if "{" not in path else ["GET"]
+            routes.append(Route(path, self._with_body(answered), methods=methods))
         return [Route("/api/public/health", self._health), *routes]
+
+    def _with_body(
+        self, answer: Callable[[Request, bytes], Response]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """The same for an answer that depends on what was sent."""
+
+        async def read(request: Request) -> Response:
+            body = await request.body()
+            return await self._guarded(lambda asked: answer(asked, body))(request)
+
+        return read
 
     def _guarded(
         self, answer: Callable[[Request], Response]

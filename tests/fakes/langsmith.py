@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from contracts.json_types import Json
 from tests.emit.langsmith import PROJECT_ID, v1_run
+from tests.fakes.langsmith_datasets import LangSmithDatasets
 from tests.fakes.langsmith_filter import FilterError, compiled
 from tests.fakes.serving import Mishaps
 
@@ -84,6 +85,7 @@ class FakeLangSmith:
     """Every cursor leads to the same page."""
     base_url: str = ""
     asked: list[tuple[str, Body]] = field(default_factory=list)
+    datasets: LangSmithDatasets = field(default_factory=lambda: LangSmithDatasets(_Refusal))
     _blobs: dict[str, bytes] = field(default_factory=dict)
 
     def app(self) -> Mishaps:
@@ -94,6 +96,10 @@ class FakeLangSmith:
                 Route(f"{prefix}/info", self._told(self._info)),
                 Route(f"{prefix}/sessions", self._told(self._sessions)),
                 Route(f"{prefix}/sessions/{{id}}", self._told(self._session)),
+                *(
+                    Route(f"{prefix}{path}", self._told(answer), methods=["GET", "POST"])
+                    for path, answer in self.datasets.answers().items()
+                ),
             ]
             if self.v1:
                 routes += [

@@ -48,6 +48,33 @@ def test_two_cases_that_are_that_alike_share_their_family(words: list[list[str]]
                 assert families[i] == families[j]
 
 
+@given(st.lists(WORDS, max_size=10))
+def test_only_a_chain_of_cases_that_are_that_alike_shares_its_family(
+    words: list[list[str]],
+) -> None:
+    """The same families as comparing every pair with every other would draw."""
+    texts = [" ".join(each) for each in words]
+    group = list(range(len(texts)))
+    for i, one in enumerate(texts):
+        for j, other in enumerate(texts[:i]):
+            if _alike(one, other) >= NEAR:
+                kept, gone = group[j], group[i]
+                group = [kept if mark == gone else mark for mark in group]
+    families = _families(texts)
+    assert len(set(zip(group, families, strict=True))) == len(set(group)) == len(set(families))
+
+
+def test_texts_without_blanks_differ_in_more_than_their_numbers() -> None:
+    refund, address = "注文1042を返金してください", "注文1042の住所を変更してください"
+    families = _families([refund, refund.replace("1042", "77"), address])
+    assert families[0] == families[1] != families[2]
+
+
+def test_a_long_text_without_blanks_is_read_at_once() -> None:
+    """Not in a time that grows with its square: that would take the rest of the day."""
+    assert len(_families(["x" * 400_000, "y" * 400_000])) == 2
+
+
 def _alike(one: str, other: str) -> float:
     sets = []
     for text in (one, other):

@@ -97,7 +97,7 @@ def test_a_draft_that_is_stored_is_not_asked_for_again(world: World) -> None:
     """Killed once the step was recorded and before its checkpoint: the same edit goes on."""
     _script(world, GOOD)
     _editor(world)
-    killer = ("after", "memory.incidents:Steps.once", "3")
+    killer = ("after", "memory.incidents:Steps.once", "4")  # 3: what the model is shown
     assert world.run("improve", "--json", killer=killer).code == -9
     (world.root / SCRIPT).unlink()
     resumed = world.run("resume", "--json")
@@ -115,7 +115,7 @@ def test_a_hand_off_that_is_stored_is_not_drafted_again(world: World) -> None:
     settings = yaml.safe_load(file.read_text("utf-8"))
     settings["harness"]["include"] = ["prompts/*.md"]
     file.write_text(yaml.safe_dump(settings), "utf-8")
-    killer = ("after", "memory.incidents:Steps.once", "3")
+    killer = ("after", "memory.incidents:Steps.once", "4")  # 3: what the model is shown
     assert world.run("improve", "--json", killer=killer).code == -9
     (world.root / SCRIPT).unlink()
     resumed = world.run("resume", "--json")

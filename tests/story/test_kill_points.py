@@ -23,6 +23,9 @@ def _applied_once(world: World, before: dict[str, bytes]) -> None:
         proposal = ledger.proposals.latest(releases[0].proposal).proposal
         assert len(ledger.proposals.decisions(proposal.id, proposal.revision, "approve")) == 1
         assert len(ledger.knowledge.lessons()) == 1
+        assert ledger.sealed.epoch() == 2
+        ran = {b.case for b in ledger.gate.blocks(proposal.hash) if b.phase == "sealed"}
+        assert {line.case for line in ledger.sealed.listed() if line.uses == 1} == ran
         expected = ledger.artifacts.snapshot(proposal.candidate_revision)
     assert world.harness() == {path: file.data for path, file in expected.files.items()}
     assert world.harness() != before
@@ -35,6 +38,7 @@ START_POINTS = [
     ("before", f"{STEPS}.once", "2"),  # analysed, not kept
     ("after", f"{STEPS}.once", "2"),  # kept, checkpoint not
     ("after", f"{STEPS}.once", "3"),  # drafted
+    ("before", "memory.case_runs:CaseRuns.add", "7"),  # in the precheck
     ("after", f"{STEPS}.once", "4"),  # planned, card written
     ("after", "graph.drive:LocalDriver.start", "1"),  # at the interrupt
 ]
@@ -59,10 +63,12 @@ def test_killed_before_or_at_the_interrupt(world: World, killer: tuple[str, str,
 APPROVE_POINTS = [
     ("before", "graph.service:Service._advance", "2"),  # decided, not resumed
     ("before", "memory.gate_ledger:GateLedger.put_block", "12"),  # in the gate
+    ("before", "memory.sealed:SealedSet.used", "1"),  # between a block and the use it makes
     ("after", "nodes.gate.node:_conclude", "1"),  # verdict stored, checkpoint not
     ("before", f"{HARNESS}.switch", "1"),  # between intent and effect
     ("after", f"{HARNESS}.switch", "1"),  # between effect and record
     ("after", f"{EFFECTS}.finish", "1"),  # in the transaction of the record
+    ("before", "memory.sealed:SealedSet.rotate", "1"),  # the same, before the epoch ends
     ("after", "nodes.apply:_record", "1"),  # recorded, checkpoint not
     ("before", "nodes.learn:_learn", "1"),
     ("after", "nodes.learn:_learn", "1"),  # learned, checkpoint not

@@ -1,6 +1,8 @@
 """The branches of the loop, in one process: edits, expiry, two people, turns, moved bases."""
 
 import dataclasses
+import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -10,7 +12,7 @@ import pytest
 import yaml
 
 from contracts.errors import PolicyRefused, ProjectMismatch, UsageError
-from contracts.json_types import JsonObject
+from contracts.json_types import JsonObject, sha256_hex
 from graph.cli.outcome import exit_code, outcome_lines
 from graph.drive import local_driver
 from graph.service import Service
@@ -262,23 +264,48 @@ async def test_a_thread_never_runs_under_another_project(
     stranger.ledger.close()
 
 
-async def test_nothing_of_the_agent_runs_before_the_yes(
+SPY = """
+import hashlib, json, sys
+from pathlib import Path
+
+print(json.dumps({"op": "ready", "v": 1, "concurrency": 8}), flush=True)
+for line in sys.stdin:
+    told = json.loads(line)
+    if told["op"] == "stop":
+        break
+    here = Path(told["harness"])
+    files = sorted(p for p in here.rglob("*") if p.is_file())
+    seen = {str(p.relative_to(here)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+    with open(sys.argv[1], "a") as log:
+        print(json.dumps(seen), file=log)
+    answer = {"id": told["id"], "output": "no", "error": None, "missing": None, "spans": None}
+    print(json.dumps({**answer, "usage": {}}), flush=True)
+"""
+
+
+async def test_nothing_that_was_drafted_runs_before_the_yes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Promise 2: with a probe that would leave a mark, none is left up to the interrupt."""
-    mark = world.root / "ran"
-    _set(world, probe={"command": ["/bin/sh", "-c", f"touch {mark}"]})
+    """Promise 2: a probe that notes the harness of every run sees the operator's own until then."""
+    log, spy = world.root / "ran", world.root / "spy.py"
+    spy.write_text(SPY, "utf-8")
+    _set(world, probe={"command": [sys.executable, str(spy), str(log)]})
+    own = {path: sha256_hex(data) for path, data in world.harness().items()}
     async with _service(world, monkeypatch) as (_, service):
         ran = await service.start({"kind": "improve", "finding": None})
         assert ran.state == "waiting"
-        assert not mark.exists()
+        assert ran.proposal is not None
+        before = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+        assert len(before) == 2 * (5 + 20), "the precheck: targets and twenty sealed cases, twice"
+        assert all(seen == own for seen in before)
+        await service.decide(ran.proposal, APPROVE, ANN)
+        after = [json.loads(line) for line in log.read_text("utf-8").splitlines()][len(before) :]
+        assert any(seen != own for seen in after)
 
 
 async def test_the_state_that_travels_is_small_and_json(
     waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import json
-
     async with _service(waiting.world, monkeypatch) as (ws, service):
         thread = ws.ledger.incidents.unfinished()[0].thread
         standing = await service._driver.standing(thread)
@@ -338,8 +365,6 @@ async def test_a_spent_level_refuses_the_plan_and_says_so(
 async def test_exemplar_traces_are_kept_condensed(
     waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import json
-
     async with _service(waiting.world, monkeypatch) as (ws, _):
         finding = ws.ledger.proposals.latest(waiting.proposal).proposal.finding_id
         kept: Any = ws.ledger.knowledge.evidence(finding)["condensed"]

@@ -26,9 +26,13 @@ from there: it may not write into it. An exception that leaves `run` is the agen
 kept the run from being observed at all (the provider is down) is told by `missing`. `run` may be
 `async`; then it is cancelled at its deadline. A synchronous one is run in one of `concurrency`
 threads and cannot be stopped from outside: Tracemend kills a worker that does not answer in time.
+
+For a probe of kind `command`, where each run is a process of its own, `answer_once(run)` stands in
+the place of `serve(run)`.
 """
 
+from tracemend_runtime.once import answer_once
 from tracemend_runtime.records import RunAnswer, RunRequest
 from tracemend_runtime.worker import serve
 
-__all__ = ["RunAnswer", "RunRequest", "serve"]
+__all__ = ["RunAnswer", "RunRequest", "answer_once", "serve"]

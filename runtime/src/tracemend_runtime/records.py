@@ -19,6 +19,10 @@ class RunRequest:
     seed: int
     deadline_s: float
     """Seconds from the start of the run; a later answer counts as a timeout of the agent."""
+    workdir: Path | None = None
+    """Empty folder of this run, removed after it; for whatever the agent writes."""
+    replay: str | None = None
+    """Where tools are answered from a recording; `tracemend_runtime.replay` asks there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +70,19 @@ def parse(line: str) -> RunRequest | None:
             harness=Path(message["harness"]),
             seed=int(message["seed"]),
             deadline_s=float(message["deadline_s"]),
+            workdir=_path(message.get("workdir")),
+            replay=_text(message.get("replay")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadRequestError(f"run without a usable {error}") from None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _path(value: object) -> Path | None:
+    return Path(value) if isinstance(value, str) else None
 
 
 def answer_line(request_id: str, answer: RunAnswer) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TextIO, cast
 
 from tracemend_runtime.records import BadRequestError, RunAnswer, RunRequest, answer_line, parse
+from tracemend_runtime.replay import replaying
 from tracemend_runtime.streams import protocol_streams
 
 SyncRun = Callable[[RunRequest], RunAnswer]
@@ -51,6 +52,12 @@ def serve(
         _Loop(source=source, sink=sink, runner=runner).serve(concurrency)
 
 
+def is_async(run: SyncRun | AsyncRun) -> bool:
+    """Whether calling it gives something to await."""
+    called = getattr(run, "__call__", run)  # noqa: B004  an object with an async __call__
+    return inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(called)
+
+
 class _Runner(Protocol):
     def submit(self, request: RunRequest, reply: Reply) -> Done: ...
 
@@ -58,8 +65,7 @@ class _Runner(Protocol):
 
 
 def _runner(run: SyncRun | AsyncRun, concurrency: int) -> _Runner:
-    called = getattr(run, "__call__", run)  # noqa: B004  an object with an async __call__
-    if inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(called):
+    if is_async(run):
         return _OnLoop(cast("AsyncRun", run), concurrency)
     return _InThreads(cast("SyncRun", run), concurrency)
 
@@ -125,9 +131,10 @@ class _InThreads:
         while (job := self._jobs.get()) is not None:
             request, reply, done = job
             try:
-                answer = _checked(self._run(request))
+                with replaying(request.replay):
+                    answer = checked(self._run(request))
             except BaseException as error:  # noqa: BLE001  also `sys.exit()` in an agent is its failure
-                answer = _failed(error)
+                answer = failed(error)
             reply(request, answer)
             done.set_result(None)
 
@@ -163,20 +170,22 @@ class _OnLoop:
             deadline = asyncio.timeout(request.deadline_s)
             try:
                 async with deadline:
-                    answer = _checked(await self._run(request))
+                    with replaying(request.replay):
+                        answer = checked(await self._run(request))
             except BaseException as error:  # noqa: BLE001  also `sys.exit()` in an agent is its failure
-                answer = RunAnswer(error="timeout") if deadline.expired() else _failed(error)
+                answer = RunAnswer(error="timeout") if deadline.expired() else failed(error)
         reply(request, answer)
 
 
-def _checked(answer: object) -> RunAnswer:
+def checked(answer: object) -> RunAnswer:
     """What `run` returned; something else than an answer is a mistake in the worker."""
     if isinstance(answer, RunAnswer):
         return answer
     return RunAnswer(missing=f"run returned {type(answer).__name__}, not a RunAnswer")
 
 
-def _failed(error: BaseException) -> RunAnswer:
+def failed(error: BaseException) -> RunAnswer:
+    """What it means that this left `run`."""
     return RunAnswer(error=f"{type(error).__name__}: {error}")
 
 

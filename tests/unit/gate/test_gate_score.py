@@ -1,6 +1,7 @@
 """Grading: each kind by what a person would say, and nothing unknown as a pass."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from contracts.findings import Evidence, Signature, Symptom
 from contracts.gate import Case, CaseId, RunResult
 from contracts.harness import Observation, Usage
 from contracts.json_types import Json, JsonObject, sha256_hex
-from contracts.traces import Payload, Span, SpanError, SpanId, SpanKind, Trace, TraceId
+from contracts.traces import Message, Payload, Span, SpanError, SpanId, SpanKind, Trace, TraceId
 from nodes.gate.score import Answer, arguments, grade
 from nodes.insights.signature import matches
 
@@ -257,6 +258,30 @@ def test_a_pattern_that_runs_away_is_unknown_in_bounded_time() -> None:
 def test_a_schema_never_reaches_for_another_document() -> None:
     schema: JsonObject = {"$ref": "https://example.org/schema.json"}
     assert result({"json_schema": schema}, {"a": 1}) == "missing"
+
+
+def asked(number: int, raw: str) -> Span:
+    """A model call that asks for `find_order`."""
+    calls = ((None, "find_order", raw),)
+    said = Message(role="assistant", content="", tool_calls=calls)
+    return replace(span(number, "llm", "model"), messages_out=(said,))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "raw", "becomes"),
+    [
+        ("A-1", '{"order_id": "A-1"}', "pass"),
+        ("A-1", '{"order_id": "A-2"}', "missing"),  # not the request that this call answers
+        ("A-1", '{"order_id": "A-1", "limit": 3}', "missing"),
+        ("A-2", '{"order_id": "A-2"}', "fail"),
+    ],
+)
+def test_a_lone_value_is_named_by_the_request_for_it(
+    recorded: str, raw: str, becomes: RunResult
+) -> None:
+    trace = traced(asked(1, raw), span(2, "tool", "find_order", recorded))
+    wanted: JsonObject = {"tool_called": {"name": "find_order", "args": {"order_id": "A-1"}}}
+    assert result(wanted, trace=trace) == becomes
 
 
 OUTSIDE: tuple[JsonObject, ...] = ({"python": "checks.holds"}, {"judge": "Is it polite?"})

@@ -81,6 +81,14 @@ def test_three_of_sixty_blocks_missing_count_against_the_candidate() -> None:
     assert claim(found, "L2").state == "held"
 
 
+def test_harm_that_only_missing_blocks_hide_is_not_accepted() -> None:
+    plan = one_look(designed(5, 1000), margin=0.10)
+    found = report(plan, [*fixing(plan), *sealed_blocks(plan, lost=4, missing=1)])
+    assert said(found) == ("inconclusive", "missing blocks")
+    seen = report(plan, [*fixing(plan), *sealed_blocks(plan, lost=4)])
+    assert seen.verdict == "accept"
+
+
 def test_one_missing_target_block_is_no_pass_and_no_reason_to_stop() -> None:
     blocks = fixing(STANDARD)
     lost = [replace(blocks[7], attempt=a, candidate=replace(blocks[7].candidate, result="missing"))
@@ -185,13 +193,14 @@ def test_a_critical_case_needs_ten_clean_runs(runs: str, verdict: str) -> None:
     assert report(CRITICAL, blocks).verdict == verdict
 
 
-def test_a_plan_that_cannot_be_decided_here_is_an_error_not_a_pass() -> None:
+def test_a_plan_that_contradicts_itself_is_an_error_not_a_pass() -> None:
+    twice = tuple(replace(each, repeats=2) for each in STANDARD.sealed)
     for plan, message in (
-        (replace(STANDARD, purpose="simplify"), "plans of purpose 'fix'"),
-        (replace(STANDARD, guards=(STANDARD.targets[0],)), "protected cases cannot be tested"),
+        (replace(STANDARD, targets=()), "of purpose 'fix' needs a target case"),
         (replace(STANDARD, looks=((60, 0.05), (60, 0.05))), "the last look reads all 60"),
         (replace(STANDARD, looks=((30, 0.03), (60, 0.03))), "spend more than the level"),
-        (replace(STANDARD, sealed=(replace(STANDARD.sealed[0], repeats=2),)), "runs once an arm"),
+        (replace(STANDARD, looks=((30, 0.01), (60, 0.04)), sealed=twice), "read once"),
+        (replace(STANDARD, listed_rounds=3), r"has 3 rounds, not \[1\]"),
     ):
         with pytest.raises(ValueError, match=message):
             report(plan, [])

@@ -227,7 +227,7 @@ def test_targets_are_one_a_family_with_the_closing_tool() -> None:
     found = analysed(some(failing, 10) + some(good, 20, 30))
     finding = found.findings[0]
     seen = found.evidence[finding.id]
-    cases = target_cases(finding, seen.failing, seen.passing, max_targets=3, seed=7)
+    cases = target_cases(finding, seen.failing, seen.passing, max_targets=3, seed=7).cases
     targets = [c for c in cases if "target" in c.tags]
     assert len(cases) == 10
     assert len({c.family for c in targets}) == len(targets) == 3
@@ -239,7 +239,7 @@ def test_targets_are_one_a_family_with_the_closing_tool() -> None:
     )
     assert not any(c.weak for c in cases)
     again = target_cases(finding, seen.failing[::-1], seen.passing, max_targets=3, seed=7)
-    assert again == cases
+    assert again.cases == cases
 
 
 def test_the_last_words_of_a_chat_are_the_request() -> None:

@@ -261,7 +261,7 @@ def test_a_failing_input_becomes_a_case() -> None:
     analysis = analysis_of("12-wrong-argument-name-looks-like-a-crash")
     finding = only("12-wrong-argument-name-looks-like-a-crash", "tool_error")
     seen = analysis.evidence[finding.id]
-    (case,) = target_cases(finding, seen.failing, seen.passing, max_targets=5, seed=1)
+    (case,) = target_cases(finding, seen.failing, seen.passing, max_targets=5, seed=1).cases
     assert case.input == {"message": "Summarise the page on parking."}
     assert case.tags == {"target"}
     assert case.weak

@@ -83,11 +83,37 @@ def test_a_case_graded_by_absence_alone_is_weak(tmp_path: Path) -> None:
         ),
         (
             "- {input: 2026-01-05, assert: [{not_empty: }]}",
-            r"\[0\]\.input: date is not a JSON value",
+            r"cases/a\.yaml:1: YAML reads '2026-01-05' as a date: put it in quotes",
         ),
         ("- {input: {a: .nan}, assert: [{not_empty: }]}", r"input\.a: nan is not a JSON number"),
         ("- {input: {1: b}, assert: [{not_empty: }]}", r"input: key 1 is not a text"),
         ("- {id: 7, input: a, assert: [{not_empty: }]}", r"\[0\]\.id: needs a text"),
+        (
+            "- input: {country: NO}\n  assert: [{not_empty: }]",
+            r"cases/a\.yaml:1: YAML reads 'NO' as false: put it in quotes, or write `false`",
+        ),
+        (
+            "- input: a\n  assert:\n    - contains: yes",
+            r"cases/a\.yaml:3: YAML reads 'yes' as true",
+        ),
+        (
+            "- {input: {at: 12:30}, assert: [{not_empty: }]}",
+            r"a\.yaml:1: YAML reads '12:30' as the number 750: put it in quotes",
+        ),
+        ("- {id: 007, input: a, assert: [{not_empty: }]}", r"reads '007' as the number 7: put"),
+        ("- {input: 1_0.5, assert: [{not_empty: }]}", r"reads '1_0\.5' as the number 10\.5: put"),
+        (
+            "- input: a\n  assert: [{not_empty: }]\n  input: b",
+            r"cases/a\.yaml:3: key 'input' is there twice",
+        ),
+        ("- {input: &a [*a], assert: [{not_empty: }]}", r"holds itself"),
+        ("- {input: " + 150 * "[" + 150 * "]" + ", assert: [{not_empty: }]}", r"nested too deeply"),
+        (
+            "- &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+            + "".join(f"- &a{i} [{10 * f'*a{i - 1}, '}]\n" for i in range(1, 9)),
+            r"cases/a\.yaml: its aliases stand for more than 10000000 values",
+        ),
+        ("- {input: =, assert: [{not_empty: }]}", r"a\.yaml:1: not YAML"),
         ("a: b", r"needs a list of cases, got dict"),
         ("- [", r"cases/a\.yaml:\d+: not YAML"),
         ("- text", r"\[0\]: needs an object"),
@@ -111,6 +137,9 @@ def test_an_id_taken_twice_names_both_places(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_text_or_no_json_says_so(tmp_path: Path) -> None:
+    write(tmp_path, '{"input": 1, "input": 2, "assert": []}', "cases/b.jsonl")
+    with pytest.raises(ConfigError, match=r"jsonl:1: not JSON: key 'input' is there twice"):
+        load_cases(tmp_path, ["cases/*"])
     write(tmp_path, "{]", "cases/b.jsonl")
     with pytest.raises(ConfigError, match=r"cases/b\.jsonl:1: not JSON"):
         load_cases(tmp_path, ["cases/*"])

@@ -66,8 +66,9 @@ def test_exactly_one_of_output_error_and_missing_counts(message: dict[str, objec
 
 def test_a_run_is_one_line_whatever_the_input() -> None:
     line = run_line(
-        WireId("w"), case_input={"text": "a\n\u2028b"}, harness="/h", seed=1, deadline_s=2.0
-    )
+        WireId("w"), case_input={"text": "a\n\u2028b"}, harness="/h", workdir="/w", seed=1,
+        deadline_s=2.0,
+    )  # fmt: skip
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
 
