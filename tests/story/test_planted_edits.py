@@ -31,11 +31,16 @@ from tests.story.worlds import PROJECT, Waiting
 pytestmark = [pytest.mark.story, pytest.mark.servers]
 
 ANN = Person(name="ann", via="cli", authenticated=True)
-Change = Literal["none", "harm", "little harm"]
+Change = Literal["none", "harm", "little harm", "dear"]
 FORBIDDEN: Mapping[Change, tuple[str, ...]] = {
     "harm": ("create_return_label", "shipping_status", "loyalty_points"),
     "little harm": ("create_return_label",),
 }
+DEAR = """
+- Call `shipping_status` before `get_order`.
+- Call `create_return_label` before `payment_api`.
+- Call `verify_address` before `create_return_label`.
+"""
 LABEL = {
     "id": "c-label",
     "input": {"message": "A return label for A-9335, please.", "customer": "C-5624"},
@@ -93,6 +98,7 @@ def _edit(ws: Workspace, waiting: Waiting, change: Change) -> JsonObject:
     head, _, _ = str(args[key]).partition("\n# ")
     kept = f"{head}\n# Payments\n\n- A payment takes a moment. Stay friendly.\n"
     harm = "".join(f"\n- Never use `{tool}`.\n" for tool in FORBIDDEN.get(change, ()))
+    harm += DEAR if change == "dear" else ""
     args[key] = kept if change == "none" else str(args[key]) + harm
     return {"type": "edit", "edited_action": {"name": "apply_proposal", "args": args}}
 
@@ -181,4 +187,18 @@ async def test_harm_below_the_margin_is_rejected_where_a_critical_case_sees_it(
         assert failed == ["c-label"]
         assert {c.name: c.state for c in gate.report.claims}["L2"] == "held"
         print("harmful, critical:", gate.saved)  # noqa: T201
+    assert waiting.world.harness() == before
+
+
+async def test_an_edit_that_mends_but_makes_every_run_dearer_is_rejected(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It mends the payments, and asks three more tools on the way."""
+    before = waiting.world.harness()
+    async with _tested(waiting, monkeypatch, "dear") as gate:
+        assert (gate.report.verdict, gate.whole.verdict) == ("reject", "reject")
+        assert gate.report.reason.startswith("cost above what is allowed"), gate.report.reason
+        assert {c.name: c.state for c in gate.report.claims}["L1"] == "held"
+        assert any("times at least" in said for said in gate.report.in_words)
+        print("dear:", gate.saved)  # noqa: T201
     assert waiting.world.harness() == before
