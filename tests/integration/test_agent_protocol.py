@@ -23,6 +23,8 @@ from tests.serving_app import Served, serve_app
 from tests.story.conftest import made_waiting, recorded, waiting, world  # noqa: F401
 from tests.story.worlds import PROJECT, Waiting, World
 
+pytestmark = pytest.mark.servers
+
 OTHER = "orders"
 IMPROVE: dict[str, Any] = {"request": {"kind": "improve", "finding": None}}
 YES: dict[str, Any] = {"decisions": [{"type": "approve"}]}

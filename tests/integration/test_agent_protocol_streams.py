@@ -20,6 +20,8 @@ from tests.serving_app import Served, serve_app
 from tests.story.conftest import made_waiting, recorded, waiting, world  # noqa: F401
 from tests.story.worlds import PROJECT, Waiting, World
 
+pytestmark = pytest.mark.servers
+
 MODES = ["values", "updates", "custom", "debug", "tasks", "checkpoints", "messages-tuple"]
 
 

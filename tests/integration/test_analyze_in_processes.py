@@ -22,6 +22,8 @@ from nodes.insights.parallel import MAX_JOBS, MIN_BYTES, Shared, jobs_for, tally
 from nodes.insights.tally import Config
 from tests.trace_worlds import REPO, line, root, tool, trace_id
 
+pytestmark = pytest.mark.servers
+
 PATIENCE_S = 60
 
 

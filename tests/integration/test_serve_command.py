@@ -15,6 +15,8 @@ from memory.workspace import register
 from tests.serve_process import environ_of, serve_process
 from tests.serving_app import make_token
 
+pytestmark = pytest.mark.servers
+
 SECRET = "sk-proj-" + "a1B2c3D4e5F6" * 4
 
 

@@ -13,7 +13,7 @@ from memory.ledger import Ledger
 from tests.ledger_worlds import everything
 from tests.story.worlds import PROJECT, World, copy_world
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.servers]
 
 SCRIPT = "analyst.jsonl"
 NAME = f"scripted:{SCRIPT}"

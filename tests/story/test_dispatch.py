@@ -23,7 +23,7 @@ from memory.workspace import register
 from nodes.decide import Person
 from tests.story.worlds import PROJECT, Applied, Waiting, World
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.servers]
 
 ANN = Person(name="ann", via="api", authenticated=True)
 APPROVE: JsonObject = {"type": "approve"}

@@ -8,7 +8,7 @@ import yaml
 from contracts.json_types import Json, JsonObject
 from tests.story.worlds import World
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.servers]
 
 SCRIPT = "editor.jsonl"
 RULE = (

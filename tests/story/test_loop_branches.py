@@ -18,7 +18,7 @@ from graph.drive import local_driver
 from graph.service import Service
 from memory.workspace import Workspace, open_project, register
 from nodes.decide import Person
-from tests.story.worlds import PROJECT, Applied, Waiting, World
+from tests.story.worlds import PRECHECKED, PROJECT, Applied, Waiting, World
 
 pytestmark = pytest.mark.story
 
@@ -296,7 +296,7 @@ async def test_nothing_that_was_drafted_runs_before_the_yes(
         assert ran.state == "waiting"
         assert ran.proposal is not None
         before = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
-        assert len(before) == 2 * (5 + 20), "the precheck: targets and twenty sealed cases, twice"
+        assert len(before) == 2 * (5 + PRECHECKED), "the precheck: targets and sealed cases, twice"
         assert all(seen == own for seen in before)
         await service.decide(ran.proposal, APPROVE, ANN)
         after = [json.loads(line) for line in log.read_text("utf-8").splitlines()][len(before) :]

@@ -25,6 +25,10 @@ SEALED = 34
 """Enough for the standard profile (30) and few enough to keep a story short."""
 
 
+PRECHECKED = 2
+"""Sealed cases of the precheck: enough to be one, and few enough to keep a story short."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """How a command ended."""
@@ -127,7 +131,9 @@ def build_world(root: Path, *, requests: int, sealed: int | None = SEALED) -> Wo
 
     shutil.copytree(EXAMPLE, root)
     text = settings_text(PROJECT, traces="traces/*.jsonl", probe=probe_text(), uses=1)
-    (root / "tracemend.yaml").write_text(text, "utf-8")
+    short = text.replace("max_usd: 5.0}", f"max_usd: 5.0, precheck_sealed: {PRECHECKED}}}")
+    assert short != text
+    (root / "tracemend.yaml").write_text(short, "utf-8")
     if sealed is not None:
         file = root / "cases" / "sealed.yaml"
         cases = yaml.safe_load(file.read_text("utf-8"))
