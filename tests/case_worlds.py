@@ -12,7 +12,9 @@ from typing import Any
 from typer.testing import CliRunner
 
 from contracts.errors import TracemendError
+from contracts.gate import Case, CaseTag
 from graph.cli.main import app
+from memory.cases import case_id
 from memory.workspace import Workspace
 from tests.run_worlds import PROJECT, make_project
 
@@ -127,3 +129,17 @@ def many(count: int, tag: str = "training") -> str:
             f'- input: {{message: "{ask}"}}\n  tags: [{tag}]\n  assert: [{{contains: queued}}]\n'
         )
     return "".join(lines)
+
+
+REFUND = '{"message": "Refund order A-1042"}'
+HIDDEN = "zebra crossing at midnight"
+SEALED = f'- {{input: {{message: "{HIDDEN}"}}, tags: [sealed], assert: [{{contains: queued}}]}}\n'
+
+
+def mined(name: str, *tags: CaseTag, origin: str = "trace:t-9") -> Case:
+    """A case as it is mined from a trace."""
+    text = {"message": f"{name} {name} {name}"}
+    return Case(
+        id=case_id(text), input=text, assertions=({"not_empty": True},), tags=frozenset(tags),
+        family="", origin=origin,
+    )  # fmt: skip

@@ -1,7 +1,6 @@
 """Run the gate in slices of at most a minute, each block stored as it ends, until it is decided."""
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,14 +11,14 @@ from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
 from contracts.context import RunContext
-from contracts.gate import NO_CONDITIONS, Block, Conditions, GatePlan, GateReport, Graded, Verdict
+from contracts.gate import NO_CONDITIONS, Block, Conditions, GatePlan, GateReport, Verdict
 from contracts.json_types import Json, JsonObject
 from contracts.proposals import Proposal, ProposalState
 from contracts.protocols import Probe
 from memory.workspace import Workspace, open_workspace
+from nodes.gate.blocks import Bench
 from nodes.gate.conditions import altered_report, check_conditions, retire_leaked
-from nodes.gate.opening import Altered, Opened, all_planned, open_gate, sealed_members
-from nodes.gate.run_one import run_one
+from nodes.gate.opening import Altered, Opened, open_gate
 from nodes.gate.schedule import BlockToRun, Finished, Work, next_step
 from nodes.gate.sizes import planned_runs
 from nodes.gate.standing import stand
@@ -106,6 +105,13 @@ class _Runner:
     gate: Opened
     say: Callable[[JsonObject], None]
 
+    @property
+    def _bench(self) -> Bench:
+        gate = self.gate
+        return Bench(
+            ws=self.ws, key=gate.proposal.hash, plan=gate.plan, cases=gate.cases, arms=gate.arms
+        )
+
     async def slice(self, ends: float) -> None:
         """Run until the verdict or until `ends` (monotonic seconds)."""
         step = await asyncio.to_thread(self._next, self.gate.conditions)
@@ -150,12 +156,12 @@ class _Runner:
                 spent = spent_on(done, self.gate.concurrency)
                 if time.monotonic() >= ends or spent.over(self.gate.plan):
                     return
-                done.append(await self._run(probe, block))
+                done.append(await self._bench.run(probe, block))
                 self.say(progress(self.gate.plan, spent_on(done, self.gate.concurrency), ahead))
 
         try:
             async with asyncio.TaskGroup() as group:
-                for block in sorted(todo, key=lambda block: _drawn(self.gate.plan, block)):
+                for block in sorted(todo, key=self._bench.drawn):
                     group.create_task(one(block))
         except ExceptionGroup as several:
             raise first_of(several) from several
@@ -164,43 +170,6 @@ class _Runner:
         """The claims that are still open."""
         standing = stand(self.gate.plan, self._blocks(), NO_CONDITIONS)
         return [claim.name for claim in claims_of(standing) if claim.state == "unknown"]
-
-    async def _run(self, probe: Probe, block: BlockToRun) -> Block:
-        """Run each arm of a block, one right after the other, and store the block whole."""
-        runs: dict[Literal["B", "C"], Graded] = {}
-        for arm in block.arms:
-            runs[arm] = await run_one(
-                self.ws, probe, self.gate.cases[block.case], self.gate.arms[arm], seed=block.seed,
-                deadline_s=self.gate.plan.deadline_s,
-            )  # fmt: skip
-        stored = Block(
-            phase=block.phase, case=block.case, index=block.index, attempt=block.attempt,
-            first=block.first, baseline=runs.get("B"), candidate=runs["C"],
-        )  # fmt: skip
-        await asyncio.to_thread(self._store, stored)
-        return stored
-
-    def _store(self, block: Block) -> None:
-        """The block, the use that it makes of a sealed case, and its baseline run, or nothing."""
-        ledger, proposal = self.ws.ledger, self.gate.proposal
-        planned = next(p for p in all_planned(self.gate.plan) if p.case == block.case)
-
-        def also(tx: Connection) -> None:
-            if block.phase == "sealed":
-                member = next(m for m in sealed_members(self.gate.plan) if m.case == block.case)
-                ledger.sealed.used(tx, proposal.hash, member)
-            if block.baseline is not None:
-                key = f"{proposal.hash}|{block.phase}|{block.case}|{block.index}|{block.attempt}"
-                ledger.case_runs.add(
-                    tx, "gate", planned.fingerprint, proposal.base_revision, block.baseline, key=key
-                )
-
-        ledger.gate.put_block(proposal.hash, block, also)
-
-
-def _drawn(plan: GatePlan, block: BlockToRun) -> bytes:
-    text = f"{plan.seed}|order|{block.phase}|{block.case}|{block.index}|{block.attempt}"
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def progress(plan: GatePlan, spent: Spent, ahead: Sequence[str]) -> JsonObject:

@@ -6,27 +6,22 @@ For the gate's checks of itself: the same revision twice, planted edits, an old 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from sqlalchemy import Connection
-
-from contracts.gate import Block, Case, CaseId, Conditions, GatePlan, GateReport, Graded
+from contracts.gate import Block, Case, CaseId, Conditions, GatePlan, GateReport
 from contracts.harness import HarnessSnapshot, Revision
 from contracts.json_types import JsonObject, sha256_hex
 from contracts.protocols import Probe
-from memory.cases import fingerprint
 from memory.gate_checks import CheckKind
 from memory.workspace import Workspace
+from nodes.gate.blocks import Bench
 from nodes.gate.conditions import judge_problems
 from nodes.gate.design import PlanRefused, Purpose, design_plan
 from nodes.gate.node import progress, spent_on
 from nodes.gate.opening import all_planned, sealed_members
-from nodes.gate.run_one import run_one
 from nodes.gate.schedule import BlockToRun, Finished, Work, next_step
 from nodes.gate.sizes import level_of
 from nodes.precheck import first_of
 
-Arm = Literal["B", "C"]
 Say = Callable[[JsonObject], None]
 
 
@@ -171,6 +166,14 @@ class _Runner:
     say: Say
 
     @property
+    def _bench(self) -> Bench:
+        trial = self.trial
+        return Bench(
+            ws=self.ws, key=trial.key, plan=trial.plan, cases=trial.cases, counted=trial.counted,
+            arms={"B": trial.sides.base, "C": trial.sides.candidate},
+        )  # fmt: skip
+
+    @property
     def concurrency(self) -> int:
         """Blocks at once."""
         spec = self.ws.settings.probe
@@ -202,50 +205,12 @@ class _Runner:
             async with free:
                 if spent_on(done, self.concurrency).over(self.trial.plan):
                     return
-                done.append(await self._run(block))
+                done.append(await self._bench.run(self.probe, block))
                 self.say(progress(self.trial.plan, spent_on(done, self.concurrency), ()))
 
         try:
             async with asyncio.TaskGroup() as group:
-                for block in sorted(todo, key=self._drawn):
+                for block in sorted(todo, key=self._bench.drawn):
                     group.create_task(one(block))
         except ExceptionGroup as several:
             raise first_of(several) from several
-
-    def _drawn(self, block: BlockToRun) -> str:
-        place = f"{block.phase}|{block.case}|{block.index}|{block.attempt}"
-        return sha256_hex(f"{self.trial.plan.seed}|{place}".encode("utf-8", "surrogatepass"))
-
-    async def _run(self, block: BlockToRun) -> Block:
-        arms: Mapping[Arm, HarnessSnapshot] = {
-            "B": self.trial.sides.base, "C": self.trial.sides.candidate,
-        }  # fmt: skip
-        runs: dict[Arm, Graded] = {}
-        for arm in block.arms:
-            runs[arm] = await run_one(
-                self.ws, self.probe, self.trial.cases[block.case], arms[arm], seed=block.seed,
-                deadline_s=self.trial.plan.deadline_s,
-            )  # fmt: skip
-        stored = Block(
-            phase=block.phase, case=block.case, index=block.index, attempt=block.attempt,
-            first=block.first, baseline=runs.get("B"), candidate=runs["C"],
-        )  # fmt: skip
-        await asyncio.to_thread(self._store, stored)
-        return stored
-
-    def _store(self, block: Block) -> None:
-        """The block, the use that it makes of a sealed case, and its baseline run, or nothing."""
-        ledger, trial = self.ws.ledger, self.trial
-
-        def also(tx: Connection) -> None:
-            if trial.counted and block.phase == "sealed":
-                member = next(m for m in sealed_members(trial.plan) if m.case == block.case)
-                ledger.sealed.used(tx, trial.key, member)
-            if block.baseline is not None:
-                place = f"{block.phase}|{block.case}|{block.index}|{block.attempt}"
-                ledger.case_runs.add(
-                    tx, "gate", fingerprint(trial.cases[block.case]), trial.sides.base.revision,
-                    block.baseline, key=f"{trial.key}|{place}",
-                )  # fmt: skip
-
-        ledger.gate.put_block(trial.key, block, also)

@@ -7,28 +7,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from contracts.gate import Case, CaseTag
 from memory.cases import case_id, fingerprint
 from nodes.casebook import read_casebook
-from tests.case_worlds import CASES, CaseWorld, case_world
-
-REFUND = '{"message": "Refund order A-1042"}'
-HIDDEN = "zebra crossing at midnight"
-SEALED = f'- {{input: {{message: "{HIDDEN}"}}, tags: [sealed], assert: [{{contains: queued}}]}}\n'
+from tests.case_worlds import CASES, HIDDEN, REFUND, SEALED, CaseWorld, case_world
 
 
 @pytest.fixture
 def world(tmp_path: Path, home: Path) -> Iterator[CaseWorld]:
     with case_world(tmp_path / "agent", home) as made:
         yield made
-
-
-def mined(name: str, *tags: CaseTag, origin: str = "trace:t-9") -> Case:
-    text = {"message": f"{name} {name} {name}"}
-    return Case(
-        id=case_id(text), input=text, assertions=({"not_empty": True},), tags=frozenset(tags),
-        family="", origin=origin,
-    )  # fmt: skip
 
 
 # add

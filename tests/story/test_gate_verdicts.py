@@ -375,6 +375,9 @@ async def test_the_arms_of_a_gate_are_seen_in_an_order_that_the_seed_draws(home:
         await small.approve()
         kept = small.ws.ledger.gate.blocks(small.latest().hash)
         assert {block.first for block in kept} == {"B", "C"}
-        targets = [b.case for b in kept if b.phase == "target"][:5]
-        assert targets != [one["case"] for one in plan_of(small.latest())["targets"]]
+        planned = [one["case"] for one in plan_of(small.latest())["targets"]]
+        ran = [block.case for block in kept if block.phase == "target"]
+        rounds = [ran[i : i + 5] for i in range(0, len(ran) - 4, 5)]
+        assert all(sorted(each) == sorted(planned) for each in rounds)
+        assert any(each != planned for each in rounds)  # one round in 120 is so by luck
         assert len(small.ran()) - before == 2 * len(kept)
