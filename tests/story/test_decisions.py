@@ -10,7 +10,7 @@ import pytest
 
 from tests.story.worlds import Applied, Finished, Waiting, World
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.servers]
 
 
 def test_two_processes_approve_at_once(waiting: Waiting) -> None:

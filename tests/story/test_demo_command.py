@@ -58,6 +58,7 @@ def test_demo_says_yes_for_you(tmp_path: Path) -> None:
     assert world.run("audit", "verify", "--json").json["ok"]
 
 
+@pytest.mark.servers
 def test_demo_without_an_answer_waits_and_is_decided_later(tmp_path: Path) -> None:
     done = _demo(tmp_path, "--json")
     assert done.code == 0, done.err
