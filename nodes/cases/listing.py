@@ -123,9 +123,12 @@ def stats_now(ws: Workspace) -> tuple[CaseStats, Sequence[str]]:
     revision, problem = revision_now(ws)
     runs: Mapping[str, Passes] = ws.ledger.case_runs.counts(revision) if revision else {}
     gate, sealed = ws.settings.gate, ws.ledger.sealed
+    named = members(book.tagged("sealed"))
+    fresh = sealed.never_used(named)
     state = SetState(
         epoch=sealed.epoch(), manifest=sealed.manifest_hash(), listed=sealed.listed(),
-        uses=sealed.uses_of(members(book.tagged("sealed"))),
+        uses=sealed.uses_of(named),
+        unused=len({one.family for one in named if one.fingerprint in fresh}),
     )  # fmt: skip
     rules = Rules(profile=gate.profile, margin=gate.margin, uses=gate.uses, max_runs=gate.max_runs)
     notes = (*book.notes, *((problem,) if problem else ()))

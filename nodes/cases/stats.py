@@ -40,6 +40,8 @@ class SetState:
     listed: Sequence[SealedCase]
     uses: int
     """Gates that ran any case that is sealed now, or one of its family."""
+    unused: int = 0
+    """Sealed families of which no gate ran a case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ class CaseStats:
     manifest: str
     uses: int
     uses_allowed: int
+    unused: int
+    """Sealed families that no gate ran; where the uses are spent a plan may still use these."""
     level: float | None
     """Of the next use; None: every use is spent."""
     stable_pass: int
@@ -110,7 +114,8 @@ def case_stats(
         tags=Counter(tag for case in cases for tag in sorted(case.tags)),
         weak=sum(case.weak for case in cases), sealed_cases=len(sealed), sealed=n,
         retired=sum(line.retired_at is not None for line in state.listed), epoch=state.epoch,
-        manifest=state.manifest, uses=state.uses, uses_allowed=rules.uses, level=level,
+        manifest=state.manifest, uses=state.uses, uses_allowed=rules.uses, unused=state.unused,
+        level=level,
         stable_pass=kinds["stable_pass"], stable_fail=kinds["stable_fail"],
         flaky=kinds["flaky"], unknown=kinds["unknown"],
         discordance=share, assumed=found is None, margin_asked=rules.margin,
@@ -147,6 +152,10 @@ def first_line(stats: CaseStats) -> str:
         cases = f"{families} of {stats.sealed_cases} sealed cases"
     if stats.level is None:
         had = "its one use" if stats.uses_allowed == 1 else f"its {stats.uses_allowed} uses"
+        if stats.unused:
+            return (
+                f"{cases}: the set has had {had}, but for {stats.unused} that no gate ran; {more}"
+            )
         return f"{cases}, but the set has had {had} and is left out now; {more}"
     if stats.margin >= 1.0:
         return f"{cases} cannot exclude any harm that matters; {more}"
@@ -199,7 +208,8 @@ def lines(stats: CaseStats) -> tuple[str, ...]:
 def _level_line(stats: CaseStats) -> str:
     had = f"uses: {stats.uses} of {stats.uses_allowed}"
     if stats.level is None:
-        return f"{had}; nothing is left until fresh cases are sealed"
+        left = f"only {stats.unused} that no gate has run are" if stats.unused else "nothing is"
+        return f"{had}; {left} left until fresh cases are sealed"
     return f"{had}; the next gate tests at level {stats.level:.2g}"
 
 

@@ -117,3 +117,14 @@ def test_what_a_person_reads_is_the_golden_text() -> None:
     if os.environ.get("TRACEMEND_UPDATE_GOLDEN") == "1":
         GOLDEN.write_text(text, "utf-8")
     assert text == GOLDEN.read_text("utf-8")
+
+
+def test_cases_that_no_gate_ran_are_said_to_be_left_when_the_uses_are_spent() -> None:
+    state = replace(FRESH, uses=1, unused=18)
+    found = case_stats(cases(64, "sealed"), state, {}, replace(RULES, uses=1))
+    assert first_line(found).startswith(
+        "64 sealed cases: the set has had its one use, but for 18 that no gate ran; "
+    )
+    assert "only 18 that no gate has run are left until fresh cases are sealed" in "\n".join(
+        lines(found)
+    )
