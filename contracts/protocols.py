@@ -95,8 +95,9 @@ class Probe(Protocol):
     ) -> Observation:
         """Run once. Several calls may be under way at once, up to the configured concurrency.
 
-        A worker that hangs past the deadline, dies, or prints what the protocol does not allow
-        gives an observation with `missing` set, and is restarted; it never raises for that.
+        A run past its deadline is the agent's `error` "timeout". An agent that dies, or says what
+        the protocol does not allow, gives an observation with `missing` set, and is started anew;
+        neither raises.
 
         Raises:
             ProbeError: the worker cannot be started at all, or never says that it is ready.
