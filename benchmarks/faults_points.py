@@ -100,7 +100,7 @@ def steps(run: str) -> tuple[Point, ...]:
         _before("alert", "not drafted", f"{EVOLUTION}:_keep", times=2),
         _after("alert", "drafted", f"{EVOLUTION}:_keep"),
         _before("alert", "planned not shown", f"{PROPOSALS}.put_card"),
-        _after("alert", "planned", "nodes.plan:_plan"),
+        _after("alert", "planned", "nodes.plan:_freeze"),
         _after("alert", "at the interrupt", run),
         _before("alert", "waiting not noted", f"{INCIDENTS}.note"),
         _after("alert", "waiting noted", f"{INCIDENTS}.note"),
