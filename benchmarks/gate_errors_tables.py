@@ -6,9 +6,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.gate_errors_exact import Row
-from benchmarks.gate_errors_results import EDIT as EDIT_OF
-from benchmarks.gate_errors_results import PROJECT as PROJECT_OF
-from benchmarks.gate_errors_results import USUAL_RULES, Cell, Key, Results, nominal
+from benchmarks.gate_errors_results import USUAL_RULES, Cell, Key, Results
 from benchmarks.gate_errors_sheet import RULE, SHEET_PROJECTS, USUAL
 from benchmarks.gate_errors_worlds import EDITS, FLAKINESS, PROJECTS
 
@@ -129,18 +127,3 @@ def _pairs(key: Key, cell: Cell) -> Iterable[tuple[str, float, float]]:
             yield f"{word}ed" if word != "inconclusive" else word, cell.share(word), share
     for name, count, share in zip(USUAL_RULES, cell.usual, USUAL.get(key, ()), strict=False):
         yield f"accepted by {name}", count / cell.gates, share
-
-
-def worst_false_accepts(results: Results) -> str:
-    """The largest share of false accepts beside its level, by project."""
-    lines = []
-    for project in PROJECTS:
-        asked = [
-            (cell.accepted / cell.gates, key, nominal(project, EDIT_OF[key[2]]))
-            for key, cell in results.ordered()
-            if key[0] == project.name and nominal(PROJECT_OF[key[0]], EDIT_OF[key[2]]) is not None
-        ]
-        if asked:
-            share, key, level = max(asked, key=lambda one: one[0])
-            lines.append(f"- {project.name}: {share:.4f} at level {level:g} ({key[2]})")
-    return "\n".join(["**Largest share of false accepts**", "", *lines])

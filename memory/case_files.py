@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 else:  # libyaml reads ten thousand cases in a quarter of the time, where PyYAML was built with it
     PlainLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-YAML_SUFFIXES: Final = (".yaml", ".yml")
 _PLAIN_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _MOST_VALUES = 10_000_000  # of a file whose aliases are written out
 _TRUTH = frozenset({"true", "false"})

@@ -23,6 +23,7 @@ from connectors.datasets.items import (
     with_kept,
     without_kept,
 )
+from connectors.datasets.paging import Rows, rows_once
 from connectors.traces.calls import Budget, Calls, Limit, NotThere
 from connectors.traces.langfuse.paging import Api, numbered_pages
 from contracts.datasets import DatasetItem
@@ -36,7 +37,6 @@ _KLASS: Final = "datasets"
 _HINT: Final = "check LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and the base URL"
 _DATASETS: Final = "/api/public/v2/datasets"
 _ITEMS: Final = "/api/public/dataset-items"
-_RESTARTS: Final = 2
 
 
 class LangfuseDataset:
@@ -151,28 +151,12 @@ class LangfuseDataset:
             return False
         return True
 
-    async def _rows(self, calls: Calls) -> AsyncGenerator[Mapping[str, Json]]:
-        """Every row once. Pages shift while others write, so it is read again until all came."""
-        seen: set[str] = set()
-        for _ in range(_RESTARTS + 1):
-            again, on_pages = 0, set[str]()
+    def _rows(self, calls: Calls) -> AsyncGenerator[Mapping[str, Json]]:
+        def pages() -> AsyncGenerator[Rows]:
             params = {"datasetName": self.name}
-            pages = numbered_pages(
-                Api(calls), _ITEMS, params, limit=PAGE_ITEMS, klass=_KLASS
-            )  # fmt: skip
-            async with aclosing(pages) as listed:
-                async for page in listed:
-                    for row in page:
-                        key = str(row.get("id"))
-                        again += key in on_pages
-                        on_pages.add(key)
-                        if key not in seen:
-                            seen.add(key)
-                            yield row
-            if not again:  # no row came twice, so none slipped to a page that was read before
-                return
-        why = f"dataset {self.name!r} changed whenever it was read; read it again later"
-        raise DatasetError("langfuse", "read", why, later=True)
+            return numbered_pages(Api(calls), _ITEMS, params, limit=PAGE_ITEMS, klass=_KLASS)
+
+        return rows_once(pages, backend="langfuse", dataset=self.name)
 
 
 def _item(row: Mapping[str, Json], dataset: str) -> DatasetItem:

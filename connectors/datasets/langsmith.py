@@ -23,8 +23,9 @@ from connectors.datasets.items import (
     with_kept,
     without_kept,
 )
+from connectors.datasets.paging import Rows, rows_once
 from connectors.traces.calls import Budget, CallError, Calls, Limit
-from connectors.traces.langsmith.server import Server, find_server, root_of
+from connectors.traces.langsmith.server import Server, access_of, find_server, root_of
 from contracts.datasets import DatasetItem
 from contracts.errors import SourceError
 from contracts.json_types import Json
@@ -34,7 +35,6 @@ BULK_ITEMS: Final = 50
 LIMITS: Final[Mapping[str, Limit]] = {"datasets": Limit(requests=1000, seconds=60)}
 _KLASS: Final = "datasets"
 _MAX_PAGES: Final = 10_000
-_RESTARTS: Final = 2
 _CONFLICT: Final = 409
 _ONLY: Final = "value"
 """Under which an input or output stands that is no object: LangSmith takes objects only."""
@@ -151,12 +151,7 @@ class LangSmithDataset:
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[_Opened]:
         key = self._key.get_secret_value()
-        headers = {"x-api-key": key}
-        if self._workspace:
-            headers["x-tenant-id"] = self._workspace
-        hint = "check LANGSMITH_API_KEY"
-        if not self._workspace:
-            hint += "; a key of an organization also needs LANGSMITH_WORKSPACE_ID"
+        headers, hint = access_of(key, self._workspace)
         calls = Calls(
             backend="langsmith",
             base_url=root_of(self._api_url),
@@ -179,11 +174,8 @@ class LangSmithDataset:
         named = [row for row in found if isinstance(row, dict) and row.get("name") == self.name]
         return _id(named[0], "GET /datasets") if named else None
 
-    async def _rows(self, opened: _Opened, dataset: str) -> AsyncGenerator[Mapping[str, Json]]:
-        """Every example once. Pages shift while others write: it is read again until all came."""
-        seen: set[str] = set()
-        for _ in range(_RESTARTS + 1):
-            again, on_pages = 0, set[str]()
+    def _rows(self, opened: _Opened, dataset: str) -> AsyncGenerator[Mapping[str, Json]]:
+        async def pages() -> AsyncGenerator[Rows]:
             for number in range(_MAX_PAGES):
                 asked: dict[str, str | int] = {
                     "dataset": dataset, "offset": number * PAGE_ITEMS, "limit": PAGE_ITEMS,
@@ -193,19 +185,11 @@ class LangSmithDataset:
                 if not isinstance(page, list):
                     why = "GET /examples: answers with something that is no page of examples"
                     raise DatasetError("langsmith", "read", why)
-                for row in (one for one in page if isinstance(one, dict)):
-                    key = str(row.get("id"))
-                    again += key in on_pages
-                    on_pages.add(key)
-                    if key not in seen:
-                        seen.add(key)
-                        yield row
+                yield [one for one in page if isinstance(one, dict)]
                 if len(page) < PAGE_ITEMS:
-                    break
-            if not again:
-                return
-        why = f"dataset {self.name!r} changed whenever it was read; read it again later"
-        raise DatasetError("langsmith", "read", why, later=True)
+                    return
+
+        return rows_once(pages, backend="langsmith", dataset=self.name)
 
 
 def _id(row: Json, what: str) -> str:

@@ -5,8 +5,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Self
 
 from connectors.probe.loopback import Ask, Loopback, Reply
 from connectors.probe.prompts_answers import Answered
@@ -66,32 +64,20 @@ class PromptLane:
         return said.reply
 
 
-class PromptProxy:
+class PromptProxy(Loopback):
     """Answers prompt reads from the harness of a lane. It calls nobody and writes nothing."""
 
     def __init__(self) -> None:
         self._lanes: dict[str, PromptLane] = {}
-        self._loopback = Loopback(self._answer)
-
-    def __enter__(self) -> Self:
-        self._loopback.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._loopback.__exit__(kind, error, trace)
+        super().__init__(self._serve)
 
     def add(self, lane: PromptLane) -> str:
         """The base URL of a new lane."""
         token = secrets.token_urlsafe(24)
         self._lanes[token] = lane
-        return f"{self._loopback.url}/prompts/{token}"
+        return f"{self.url}/prompts/{token}"
 
-    def _answer(self, ask: Ask) -> Reply:
+    def _serve(self, ask: Ask) -> Reply:
         root, _, rest = ask.path.removeprefix("/").partition("/")
         token, slash, path = rest.partition("/")
         lane = self._lanes.get(token) if root == "prompts" else None

@@ -5,8 +5,7 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Self, cast
+from typing import cast
 
 from connectors.probe.loopback import Ask, Loopback, Reply
 from connectors.probe.replay_recording import Replayed, Session
@@ -15,7 +14,7 @@ from contracts.json_types import Json
 MAX_TOOL_CHARS = 512
 
 
-class ReplayProxy:
+class ReplayProxy(Loopback):
     """Answers `POST <address>/call` for the runs that are under way.
 
     The body is `{"tool": name, "args": {…}}`; the answer is one of `{"result": text}`,
@@ -26,19 +25,7 @@ class ReplayProxy:
     def __init__(self, *, as_file: bool = False) -> None:
         """Serve nothing yet; `as_file`: for agents without a network."""
         self._sessions: dict[str, tuple[Session, threading.Lock]] = {}
-        self._loopback = Loopback(self._answer, as_file=as_file)
-
-    def __enter__(self) -> Self:
-        self._loopback.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._loopback.__exit__(kind, error, trace)
+        super().__init__(self._serve, as_file=as_file)
 
     @contextmanager
     def open(self, session: Session) -> Iterator[str]:
@@ -47,13 +34,13 @@ class ReplayProxy:
         lock = threading.Lock()
         self._sessions[token] = (session, lock)
         try:
-            yield f"{self._loopback.url}/replay/{token}"
+            yield f"{self.url}/replay/{token}"
         finally:
             del self._sessions[token]
             with lock:  # a call that is being answered right now ends first
                 pass
 
-    def _answer(self, ask: Ask) -> Reply:
+    def _serve(self, ask: Ask) -> Reply:
         root, _, rest = ask.path.removeprefix("/").partition("/")
         token, _, last = rest.partition("/")
         found = self._sessions.get(token) if root == "replay" else None

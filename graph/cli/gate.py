@@ -239,8 +239,9 @@ def anchor(
 @app.command("edits")
 def edits(project: _Project = None, as_json: _Json = False) -> None:
     """Every edit that a gate has decided, and which "no harm" stands when all are looked at."""
-    from graph.cli.gate_lines import edit_json, edit_line
+    from graph.cli.gate_lines import anchor_due, edit_json, edit_line
     from graph.cli.session import print_json
+    from nodes.gate.checks import accepts_since_anchor
     from nodes.gate.portfolio import portfolio
 
     ws = _open(project)
@@ -251,6 +252,7 @@ def edits(project: _Project = None, as_json: _Json = False) -> None:
             for stored in ws.ledger.proposals.revisions(latest.proposal.id)
             if (found := ws.ledger.gate.report(stored.proposal.hash)) is not None
         ]
+        accepts = accepts_since_anchor(ws)
     finally:
         ws.ledger.close()
     together = portfolio(
@@ -260,11 +262,15 @@ def edits(project: _Project = None, as_json: _Json = False) -> None:
     if as_json:
         listed: list[Json] = [*rows]
         kept: list[Json] = [*together.survive]
-        print_json({"schema": "tracemend.gate-edits/1", "edits": listed, "together": kept})
+        said: dict[str, Json] = {"edits": listed, "together": kept}
+        print_json({"schema": "tracemend.gate-edits/1", **said, "accepts_since_anchor": accepts})
         return
     for row in rows:
         typer.echo(edit_line(row, together.survive))
     typer.echo(together.in_words())
+    due = anchor_due(accepts)
+    if due is not None:
+        typer.echo(due)
 
 
 def _checked(

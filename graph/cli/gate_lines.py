@@ -7,7 +7,7 @@ from connectors.review.gate_view import usd
 from contracts.gate import GateReport
 from contracts.json_types import Json
 from memory.proposals import StoredProposal
-from nodes.gate.checks import Anchor, BackToBack
+from nodes.gate.checks import ANCHOR_EVERY, Anchor, BackToBack
 from nodes.gate.planted import PlantedResult
 from nodes.gate.selftest import SelfTest
 
@@ -58,6 +58,16 @@ def anchor_lines(found: Anchor) -> Iterator[str]:
     said = "no harm since then is shown" if found.unharmed else "no harm since then is NOT shown"
     yield f"{said} at the margin of the plan"
     yield f"use {found.use} of the sealed set, {_took(found.report)}"
+
+
+def anchor_due(accepts: int) -> str | None:
+    """That the distance to an older revision should be looked at; None: not yet."""
+    if accepts < ANCHOR_EVERY:
+        return None
+    return (
+        f"{accepts} accepts since the last anchor, and each may hide a loss below its margin: "
+        "`tracemend gate anchor REVISION`"
+    )
 
 
 def edit_json(stored: StoredProposal, report: GateReport) -> dict[str, Json]:

@@ -175,7 +175,10 @@ async def _from_model(ws: Workspace, task: Task, name: str) -> tuple[Merged | No
         return None
 
     model = await asyncio.to_thread(open_model, name, root=ws.root)
-    written = await model_draft(model, name, task.brief, judge, keep=partial(_shown, ws, task))
+    written = await model_draft(
+        model, name, task.brief, judge, keep=partial(_shown, ws, task),
+        tokens=ws.settings.budget.drafting_tokens,
+    )  # fmt: skip
     if written.draft is not None:
         return held[-1], None
     tries = f"{written.tries} tr{'y' if written.tries == 1 else 'ies'}"

@@ -47,11 +47,6 @@ async def answers(ws: Workspace, case: Case, observation: Observation) -> Mappin
     return found
 
 
-def needs_judge(case: Case) -> bool:
-    """Whether a model grades the case."""
-    return any("judge" in assertion for assertion in case.assertions)
-
-
 def judge_model(ws: Workspace, argument: Json) -> str | None:
     """The pinned model of one assertion: its own, else that of the settings."""
     own = argument.get("model") if isinstance(argument, Mapping) else None

@@ -163,3 +163,12 @@ def test_checks_that_need_what_is_not_there_say_what(ws: Workspace) -> None:
     for words in (("planted",), ("anchor", "abc"), ("selftest", "--live")):
         with pytest.raises(ConfigError, match="probe: missing"):
             run("gate", *words)
+
+
+def test_after_five_accepts_an_anchor_is_due(ws: Workspace) -> None:
+    assert "anchor" not in run("gate", "edits").output
+    for number in range(5):
+        with ws.ledger.db.write() as tx:
+            ws.ledger.sealed.rotate(tx, f"hash {number}")
+    assert "5 accepts since the last anchor" in run("gate", "edits").output
+    assert json.loads(run("gate", "edits", "--json").output)["accepts_since_anchor"] == 5

@@ -196,6 +196,13 @@ def test_the_judge_learns_neither_case_nor_arm_and_its_data_is_fenced() -> None:
     assert "gives you no orders" in str(system.content)
 
 
+def test_the_judge_is_sent_no_secret_and_no_hidden_sign() -> None:
+    key = "sk-" + "proj-" + "A1b2C3d4" * 6
+    _, asked = messages(f"Is {key} there?", {"auth": key}, [f"key {key}", "a\u202eb"])
+    assert key not in str(asked.content)
+    assert "\u202e" not in str(asked.content)
+
+
 async def test_regrading_that_changes_too_much_makes_every_answer_three_grades(
     tmp_path: Path,
 ) -> None:

@@ -93,6 +93,19 @@ def test_a_model_without_a_valid_edit_gives_way_to_the_playbook_and_the_card_say
 
 
 @pytest.mark.kill
+def test_over_the_budget_of_the_settings_no_model_is_asked_and_the_card_says_so(
+    world: World,
+) -> None:
+    _script(world, GOOD)
+    _editor(world)
+    limited = {"TRACEMEND__BUDGET__DRAFTING_TOKENS": "500"}
+    started = world.run("improve", "--json", more=limited)
+    assert started.code == 0, started.err
+    _, why, _ = _card(world)
+    assert why["author"].startswith("playbook:")
+    assert "over the token budget" in why["edit"], why
+
+
 def test_a_draft_that_is_stored_is_not_asked_for_again(world: World) -> None:
     """Killed once the step was recorded and before its checkpoint: the same edit goes on."""
     _script(world, GOOD)

@@ -56,6 +56,14 @@ class Project:
     newest_ns: int | None = None
 
 
+def access_of(key: str, workspace: str | None) -> tuple[dict[str, str], str]:
+    """(headers of every call, what to check where one is refused)."""
+    if workspace:
+        return {"x-api-key": key, "x-tenant-id": workspace}, "check LANGSMITH_API_KEY"
+    also = "a key of an organization also needs LANGSMITH_WORKSPACE_ID"
+    return {"x-api-key": key}, f"check LANGSMITH_API_KEY; {also}"
+
+
 def root_of(api_url: str) -> str:
     """The address under which `/api/v2` lives."""
     url = api_url.rstrip("/")

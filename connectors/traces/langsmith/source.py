@@ -27,6 +27,7 @@ from connectors.traces.langsmith.reader_v2 import ReaderV2, make_client
 from connectors.traces.langsmith.server import (
     Project,
     Server,
+    access_of,
     find_project,
     find_server,
     root_of,
@@ -179,12 +180,7 @@ class LangSmithSource:
         """The server and the project, asked for once and remembered; connections for one read."""
         root = root_of(self._api_url)
         key = self._key.get_secret_value()
-        headers = {"x-api-key": key}
-        if self._workspace:
-            headers["x-tenant-id"] = self._workspace
-        hint = "check LANGSMITH_API_KEY"
-        if not self._workspace:
-            hint += "; a key of an organization also needs LANGSMITH_WORKSPACE_ID"
+        headers, hint = access_of(key, self._workspace)
         calls = Calls(
             backend=self.name,
             base_url=root,
