@@ -1,23 +1,21 @@
 """The tool calls of a trace as what was asked and what was answered, in one normal form."""
 
-import ast
 import json
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from connectors.traces.redact import redact_json
+from connectors.traces.tool_arguments import Asked, asked_by_models, recorded_arguments
 from contracts.json_types import Json, canonical_json
 from contracts.traces import Payload, Span, Trace
 
 ArgumentsKey = str
 """Canonical JSON of normalised arguments."""
 
-MAX_PARSED_CHARS = 200_000
 MAX_DEPTH = 40
-_WRAPPERS: Final = frozenset({"input", "args", "arguments", "kwargs", "name", "id", "type"})
 _ERROR_CHARS = 4_000
 
 
@@ -97,7 +95,7 @@ def calls_of(trace: Trace) -> list[RecordedCall]:
     spans = [s for s in trace.spans if s.kind == "tool" and s.status != "interrupted"]
     if not trace.timeless:
         spans.sort(key=lambda span: span.started_at)
-    asked = _asked_by_models(trace)
+    asked = asked_by_models(trace)
     return [
         RecordedCall(
             tool=span.tool_name or span.name, arguments=_arguments(span, asked),
@@ -107,59 +105,11 @@ def calls_of(trace: Trace) -> list[RecordedCall]:
     ]  # fmt: skip
 
 
-def _asked_by_models(trace: Trace) -> dict[str, list[Mapping[str, Json]]]:
-    """What models asked for, by tool: some recorders keep no more than a lone argument's value."""
-    asked: dict[str, list[Mapping[str, Json]]] = {}
-    for span in trace.spans:
-        for message in span.messages_out:
-            for _, name, raw in message.tool_calls:
-                value = _parsed(raw)
-                if isinstance(value, Mapping):
-                    asked.setdefault(name, []).append(value)
-    return asked
-
-
-def _arguments(span: Span, asked: Mapping[str, Sequence[Mapping[str, Json]]]) -> Json | None:
-    """The arguments as an object, or the bare value where its name is not known; None: unknown."""
-    payload = span.input
-    if payload is None or not payload.text.strip():
+def _arguments(span: Span, asked: Asked) -> Json | None:
+    """Those recorded; a call that shows none at all had none."""
+    if span.input is None or not span.input.text.strip():
         return {}
-    if payload.truncated or len(payload.text) > MAX_PARSED_CHARS:
-        return None
-    value = payload.value if payload.value is not None else _parsed(payload.text)
-    value = _unwrapped(value)
-    if isinstance(value, Mapping):
-        return value
-    for arguments in asked.get(span.tool_name or span.name, ()):
-        if len(arguments) == 1 and str(next(iter(arguments.values()))) == payload.text:
-            return arguments
-    return value
-
-
-def _unwrapped(value: Json) -> Json:
-    """The arguments inside a whole tool-call message."""
-    if isinstance(value, Mapping) and set(value) <= _WRAPPERS:
-        for key in ("args", "arguments", "input", "kwargs"):
-            inner = _parsed(value[key]) if key in value else None
-            if isinstance(inner, Mapping):
-                return inner
-    return value
-
-
-def _parsed(value: Json) -> Json:
-    """JSON, or Python's way to print a structure; anything else stays as it is."""
-    if not isinstance(value, str) or len(value) > MAX_PARSED_CHARS:
-        return value
-    if value[:1] not in ("{", "["):
-        return value
-    for read in (json.loads, ast.literal_eval):
-        try:
-            found = read(value)
-            canonical_json(found)
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            continue
-        return cast("Json", found)
-    return value
+    return recorded_arguments(span, asked)
 
 
 def _answer(span: Span) -> ToolAnswer:

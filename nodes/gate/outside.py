@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from configs.redaction import redact
 from connectors.grading.function import Interpreter, ask_function
 from connectors.models.chat import open_model
+from connectors.traces.tool_arguments import Asked, asked_by_models
 from contracts.gate import Case
 from contracts.harness import Observation
 from contracts.json_types import Json, JsonObject, canonical_json, sha256_hex
@@ -76,7 +77,8 @@ def run_json(case: Case, observation: Observation) -> JsonObject:
     tools: list[Json] | None = None
     if trace is not None:
         calls = sorted((s for s in trace.spans if s.kind == "tool"), key=lambda s: s.started_at)
-        tools = [_call_json(span) for span in calls]
+        asked = asked_by_models(trace)
+        tools = [_call_json(span, asked) for span in calls]
     return {
         "input": case.input, "output": observation.output, "tools": tools,
         "seconds": observation.seconds,
@@ -87,8 +89,8 @@ def run_json(case: Case, observation: Observation) -> JsonObject:
     }  # fmt: skip
 
 
-def _call_json(span: Span) -> JsonObject:
-    given = arguments(span)
+def _call_json(span: Span, asked: Asked) -> JsonObject:
+    given = arguments(span, asked)
     return {
         "name": span.tool_name or span.name,
         "args": None if given is None else dict(given),

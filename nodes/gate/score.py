@@ -1,6 +1,5 @@
 """Grade one observed run of a case: pass, fail, or missing."""
 
-import ast
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from jsonschema.validators import validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
+from connectors.traces.tool_arguments import Asked, asked_by_models, recorded_arguments
 from contracts.findings import Symptom
 from contracts.gate import Case, Graded
 from contracts.harness import Observation
@@ -239,14 +239,16 @@ def _first_number(value: Json) -> float | None:
 
 
 def _tool_called(run: Run, argument: Json) -> Answer:
-    if run.tools is None:
+    trace = run.observation.trace
+    if trace is None or run.tools is None:
         return "unknown"
     wanted: Mapping[str, Json] = argument if isinstance(argument, Mapping) else {"name": argument}
     calls = [span for span in run.tools if _tool(span) == wanted["name"]]
     args = cast("Mapping[str, Json]", wanted.get("args", {}))
     if not args:
         return _answer(bool(calls))
-    found = [_given(run, span) for span in calls]
+    asked = asked_by_models(trace)
+    found = [arguments(span, asked) for span in calls]
     if any(
         given is not None and all(k in given and _same(given[k], v) for k, v in args.items())
         for given in found
@@ -276,54 +278,10 @@ def _tool(span: Span) -> str:
     return span.tool_name or span.name
 
 
-def arguments(span: Span) -> Mapping[str, Json] | None:
-    """The arguments of a tool call; None where they were not recorded so that one can read them.
-
-    Recorders write an object, its JSON, a whole tool-call message, or Python's way to print it.
-    """
-    value: object = None if span.input is None else span.input.value
-    if value is None and span.input is not None and not span.input.truncated:
-        value = span.input.text
-    value = _parsed(value)
-    for key in ("input", "args", "arguments"):
-        if isinstance(value, Mapping) and key in value and set(value) <= _WRAPPERS:
-            inner = _parsed(value[key])
-            value = inner if isinstance(inner, Mapping) else value
-    return cast("Mapping[str, Json]", value) if isinstance(value, Mapping) else None
-
-
-def _given(run: Run, span: Span) -> Mapping[str, Json] | None:
-    """The arguments of a call; of a lone argument some recorders keep no more than the value.
-
-    Then the model's own request names it, where one of the same tool asked for just that value.
-    """
-    found = arguments(span)
-    trace = run.observation.trace
-    if found is not None or span.input is None or span.input.truncated or trace is None:
-        return found
-    for asking in trace.spans:
-        for message in asking.messages_out:
-            for _, name, raw in message.tool_calls:
-                asked = _parsed(raw) if name == _tool(span) else None
-                if isinstance(asked, Mapping) and len(asked) == 1:
-                    lone = cast("Mapping[str, Json]", asked)
-                    if str(next(iter(lone.values()))) == span.input.text:
-                        return lone
-    return None
-
-
-_WRAPPERS: Final = frozenset({"input", "args", "arguments", "name", "id", "type"})
-
-
-def _parsed(value: object) -> object:
-    if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
-        return value
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return cast("object", read(value))
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            continue
-    return value
+def arguments(span: Span, asked: Asked) -> Mapping[str, Json] | None:
+    """The arguments of a tool call; None where they were not recorded so that one can read them."""
+    found = recorded_arguments(span, asked)
+    return found if isinstance(found, Mapping) else None
 
 
 def _max_seconds(run: Run, argument: Json) -> Answer:

@@ -145,11 +145,11 @@ def test_arguments_that_cannot_be_read_are_unknown() -> None:
     ],
 )  # fmt: skip
 def test_arguments_are_read_in_every_form_recorders_use(recorded: Json) -> None:
-    assert arguments(span(1, "tool", "queue_refund", recorded)) == {"order_id": "A-1"}
+    assert arguments(span(1, "tool", "queue_refund", recorded), {}) == {"order_id": "A-1"}
 
 
 def test_an_argument_that_is_itself_called_input_is_kept() -> None:
-    assert arguments(span(1, "tool", "ask", {"input": "hello"})) == {"input": "hello"}
+    assert arguments(span(1, "tool", "ask", {"input": "hello"}), {}) == {"input": "hello"}
 
 
 @pytest.mark.parametrize(
