@@ -19,7 +19,7 @@ from contracts.json_types import JsonObject
 from contracts.protocols import Probe
 from memory.case_runs import Passes
 from memory.workspace import Workspace
-from nodes.gate.run_one import run_one
+from nodes.gate.run_one import first_of, run_one
 from nodes.ports import open_probe
 
 RUNS = 2
@@ -158,12 +158,6 @@ class _Runner:
 
         with self.ws.ledger.db.write() as tx:
             write(tx)
-
-
-def first_of(group: ExceptionGroup[Exception]) -> Exception:
-    """The first failure of tasks that ran side by side; the others were cancelled for it."""
-    first = group.exceptions[0]
-    return first_of(first) if isinstance(first, ExceptionGroup) else first
 
 
 def precheck_notes(

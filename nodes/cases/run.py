@@ -16,9 +16,8 @@ from contracts.json_types import JsonObject
 from contracts.protocols import Probe
 from memory.cases import fingerprint
 from memory.workspace import Workspace
-from nodes.gate.run_one import run_one
+from nodes.gate.run_one import first_of, run_one
 from nodes.ports import open_harness, open_probe
-from nodes.precheck import first_of
 
 REPAIRS: Final = 2
 """How often a run that could not be observed is repeated; one that failed never is."""

@@ -19,13 +19,13 @@ from memory.workspace import Workspace, open_workspace
 from nodes.gate.blocks import Bench
 from nodes.gate.conditions import altered_report, check_conditions, retire_leaked
 from nodes.gate.opening import Altered, Opened, open_gate
+from nodes.gate.run_one import first_of
 from nodes.gate.schedule import BlockToRun, Finished, Work, next_step
 from nodes.gate.sizes import planned_runs
 from nodes.gate.standing import stand
 from nodes.gate.verdict import report_hash
 from nodes.gate.wording import claims_of
 from nodes.ports import open_probe
-from nodes.precheck import first_of
 
 SLICE_SECONDS = 60.0
 """After this a slice ends and the graph stores a checkpoint; a stop is noticed within a minute."""

@@ -27,3 +27,9 @@ async def run_one(
     seen = await probe.run(case.input, harness, seed=seed, deadline_s=deadline_s)
     symptoms = detect_trace(seen.trace) if seen.trace is not None else ()
     return grade(case, seen, symptoms, await answers(ws, case, seen))
+
+
+def first_of(group: ExceptionGroup[Exception]) -> Exception:
+    """The first failure of tasks that ran side by side; the others were cancelled for it."""
+    first = group.exceptions[0]
+    return first_of(first) if isinstance(first, ExceptionGroup) else first

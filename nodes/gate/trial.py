@@ -18,9 +18,9 @@ from nodes.gate.conditions import judge_problems
 from nodes.gate.design import PlanRefused, Purpose, design_plan
 from nodes.gate.node import progress, spent_on
 from nodes.gate.opening import all_planned, sealed_members
+from nodes.gate.run_one import first_of
 from nodes.gate.schedule import BlockToRun, Finished, Work, next_step
 from nodes.gate.sizes import level_of
-from nodes.precheck import first_of
 
 Say = Callable[[JsonObject], None]
 
