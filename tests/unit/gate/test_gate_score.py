@@ -260,6 +260,15 @@ def test_a_schema_never_reaches_for_another_document() -> None:
     assert result({"json_schema": schema}, {"a": 1}) == "missing"
 
 
+def test_arguments_that_were_cut_are_unknown_whatever_is_left_of_them() -> None:
+    whole = span(1, "tool", "queue_refund", '{"order_id": "A-1"}')
+    assert whole.input is not None
+    cut = replace(whole, input=replace(whole.input, truncated=True))
+    wanted: JsonObject = {"tool_called": {"name": "queue_refund", "args": {"order_id": "A-1"}}}
+    assert result(wanted, trace=traced(whole)) == "pass"
+    assert result(wanted, trace=traced(cut)) == "missing"
+
+
 def asked(number: int, raw: str) -> Span:
     """A model call that asks for `find_order`."""
     calls = ((None, "find_order", raw),)
