@@ -261,9 +261,10 @@ def test_a_schema_never_reaches_for_another_document() -> None:
 
 
 def test_arguments_that_were_cut_are_unknown_whatever_is_left_of_them() -> None:
-    whole = span(1, "tool", "queue_refund", '{"order_id": "A-1"}')
-    assert whole.input is not None
-    cut = replace(whole, input=replace(whole.input, truncated=True))
+    text = '{"order_id": "A-1"}'
+    whole = span(1, "tool", "queue_refund", text)
+    part = Payload(text=text, size_bytes=99_999, truncated=True, sha256=sha256_hex(b"the whole"))
+    cut = replace(whole, input=part)
     wanted: JsonObject = {"tool_called": {"name": "queue_refund", "args": {"order_id": "A-1"}}}
     assert result(wanted, trace=traced(whole)) == "pass"
     assert result(wanted, trace=traced(cut)) == "missing"
