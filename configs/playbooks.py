@@ -22,7 +22,7 @@ INSTRUCTIONS = "{instructions}"
 """Stands for the operator's first instruction file, where an edit names a file."""
 _HOLE = re.compile(r"\{\{|\}\}|\{([a-z][a-z0-9_]*)\}|[{}]")
 _DERIVED = ("_slug", "_words")
-_ANCHORED: tuple[OperationName, ...] = ("replace", "insert_after")
+_ANCHORED: tuple[OperationName, ...] = ("replace", "insert_after", "remove")
 
 
 class _Part(BaseModel):
@@ -55,7 +55,8 @@ class PlaybookEdit(_Part):
     file: str | None = None
     anchor: str | None = None
     """Left out of an insert_after: after the last line of the file."""
-    text: str
+    text: str = ""
+    """Left out of a remove alone."""
 
     @model_validator(mode="after")
     def _fits_its_op(self) -> Self:
@@ -64,8 +65,10 @@ class PlaybookEdit(_Part):
             raise ValueError(f"{self.op} needs `file`, not `path`")
         if not anchored and (self.path is None or self.file or self.anchor):
             raise ValueError(f"{self.op} needs `path`, and no `file` or `anchor`")
-        if self.op == "replace" and not self.anchor:
-            raise ValueError("replace needs `anchor`")
+        if self.op in ("replace", "remove") and not self.anchor:
+            raise ValueError(f"{self.op} needs `anchor`")
+        if bool(self.text) == (self.op == "remove"):
+            raise ValueError(f"{self.op} needs {'no' if self.text else 'a'} `text`")
         return self
 
     @property

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from configs.gate_settings import GateSettings, ProbeSettings
+from configs.harness_settings import HarnessSettings, Target
 from contracts.errors import ConfigError
 from contracts.json_types import Json
 
@@ -150,13 +151,15 @@ class RedactionSettings(_Section):
     """Names of people, customers or products, as whole words in any case."""
 
 
-class HarnessSettings(_Section):
-    """Where the agent's editable text is."""
+class DraftingSettings(_Section):
+    """How edits are drafted."""
 
-    kind: Literal["directory"]
-    root: str
-    include: tuple[str, ...] = Field(min_length=1)
-    invariants: tuple[str, ...] = ()
+    alternatives: int = Field(ge=1, le=3)
+    """Drafts with different ideas that the editor model is asked for; a person picks one."""
+    provenance: bool
+    """Whether added items carry a comment with their id, where the file's format has comments."""
+    repository: tuple[str, ...]
+    """Folders, from the one of `tracemend.yaml`, that are searched for who loads which prompt."""
 
 
 class ModelSettings(_Section):
@@ -219,6 +222,7 @@ class Settings(_Section):
     cases: tuple[str, ...]
     gate: GateSettings
     models: ModelSettings
+    drafting: DraftingSettings
     review: ReviewSettings
     budget: BudgetSettings
     redaction: RedactionSettings
@@ -258,7 +262,8 @@ def load_settings(
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        raise ConfigError(_sentence(error, file.name)) from None
+        several = isinstance(merged.get("harness"), list)
+        raise ConfigError(_sentence(error, file.name, several=several)) from None
 
 
 def _read_yaml(file: Path) -> Mapping[str, Json]:
@@ -305,10 +310,13 @@ def _set(base: MutableMapping[str, Json], path: Sequence[str], value: Json, orig
     here[path[-1]] = value
 
 
-def _sentence(error: ValidationError, file_name: str) -> str:
-    """The first problem in one line: key path, what was got, what is needed, where."""
+def _sentence(error: ValidationError, file_name: str, *, several: bool) -> str:
+    """The first problem in one line: key path, what was got, what is needed, where.
+
+    `several`: whether `harness` is written as a list of places.
+    """
     first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"])
+    path = ".".join(str(part) for part in _as_written(first["loc"], several=several))
     if first["type"] == "extra_forbidden":
         known = _known_keys(first["loc"])
         near = difflib.get_close_matches(str(first["loc"][-1]), known, n=1, cutoff=0.5)
@@ -320,15 +328,22 @@ def _sentence(error: ValidationError, file_name: str) -> str:
     return f"{path}: got {got[:80]}, {first['msg'][:160]} ({file_name})"
 
 
+def _as_written(loc: Sequence[int | str], *, several: bool) -> Sequence[int | str]:
+    """The key's path as the file has it: one place of the harness stands there without a list."""
+    if loc[:2] != ("harness", "targets"):
+        return loc
+    number, inside = loc[2:3], [part for part in loc[3:] if part not in _KINDS]
+    return ("harness", *(number if several else ()), *inside)
+
+
 def _known_keys(loc: Sequence[int | str]) -> list[str]:
     """Keys of the section that holds the last part of `loc`."""
     model: type[BaseModel] = Settings
     for part in loc[:-1]:
         field = model.model_fields.get(str(part))
-        if field is not None:
-            inner = _model_in(field.annotation)
-            model = inner or model
-    return list(model.model_fields)
+        inner = _KINDS.get(str(part)) if field is None else _model_in(field.annotation)
+        model = inner or model
+    return [*model.model_fields, *(("invariants",) if model in _KINDS.values() else ())]
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:
@@ -336,3 +351,10 @@ def _model_in(annotation: object) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((m for a in get_args(annotation) if (m := _model_in(a))), None)
+
+
+_KINDS: Mapping[str, type[BaseModel]] = {
+    cast("str", get_args(model.model_fields["kind"].annotation)[0]): model
+    for model in cast("Sequence[type[BaseModel]]", get_args(get_args(Target)[0]))
+}
+"""The kinds of places of a harness."""

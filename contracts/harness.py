@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal, NewType
 
 from contracts.json_types import Json, sha256_hex
@@ -29,6 +30,9 @@ class HarnessSnapshot:
     """All harness files by POSIX path relative to the root."""
 
     files: Mapping[str, HarnessFile]
+    origin: str | None = field(default=None, compare=False)
+    """What the place itself calls this state (a git commit, versions of prompts); None: a folder
+    calls it nothing. No part of the revision."""
 
     @property
     def revision(self) -> Revision:
@@ -51,6 +55,42 @@ EffectState = Literal["intended", "done", "aborted", "stuck"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Why a change is made and who allowed it, as a target's own log may keep it.
+
+    Made of what the ledger holds, so that the same effect is always told the same.
+    """
+
+    title: str
+    """One line about the change, cleaned."""
+    finding: str
+    proposal: str
+    revision: int
+    approver: str
+    gate_report: str | None
+    """Hash of the gate's report; None: nothing was tested (an undo)."""
+    at: datetime
+    """When the decision was made."""
+    undoes: str | None = None
+    """The release that is taken back."""
+    undoes_origin: str | None = None
+    """What the target called the state that is taken back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetChange:
+    """One entry of a target's own history."""
+
+    origin: str
+    """What the target calls the state after it: a commit, a version of a prompt."""
+    at: datetime | None
+    by: str | None
+    message: str
+    effect: str | None
+    """Key of the effect of ours that made it; None: somebody else did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
     """One change of one target, made at most once; `key` is made of the other identifying parts."""
 
@@ -64,6 +104,8 @@ class Effect:
     after: Revision
     state: EffectState = "intended"
     reason: str | None = None
+    about: Provenance | None = field(default=None, compare=False)
+    """None: not known here; a target that keeps a log writes the key alone."""
 
 
 def effect_key(kind: EffectKind, proposal_hash: str, decision_id: str, target: str) -> str:

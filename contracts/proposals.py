@@ -27,12 +27,15 @@ Via = Literal["cli", "api", "web", "langgraph", "system"]
 
 REJECT_REASONS = ("wrong_cause", "wrong_fix", "not_worth_it", "risky", "duplicate", "other")
 
-OperationName = Literal["replace", "insert_after", "add_skill", "add_file"]
+OperationName = Literal["replace", "insert_after", "remove", "add_skill", "add_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One small edit. `replace` and `insert_after` need an anchor that names exactly one place."""
+    """One small edit. All but the `add_…` ones need an anchor that names exactly one place.
+
+    `remove` takes the anchor's whole lines out; its `text` is empty.
+    """
 
     op: OperationName
     path: str
@@ -59,6 +62,10 @@ class Draft:
     author: str
     """`playbook:<id>`, `model:<name>` or `person:<name>`; shown on the card."""
     model_written: bool = False
+    evidence: tuple[str, ...] = ()
+    """What it rests on, each `trace/span` of the finding's evidence."""
+    notes: tuple[str, ...] = ()
+    """What a reviewer is told beside the reasons: why these files, which budget ran out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +76,25 @@ class FileChange:
     before: str | None
     """SHA-256 of the bytes."""
     after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Another draft for the same finding on the same base. It never runs unless a person picks it.
+
+    Picking it is an edit of the proposal: the next revision, which waits for its own approval.
+    """
+
+    label: str
+    """`b` or `c`; the proposal's own draft is `a`."""
+    draft: Draft
+    candidate_revision: Revision
+    files: tuple[FileChange, ...]
+    checks: tuple[Check, ...]
+    risk: Risk
+    risk_reasons: tuple[str, ...]
+    lines_added: int
+    lines_removed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +118,8 @@ class Proposal:
     created_at: datetime
     plan: JsonObject = field(default_factory=dict)
     """The approved part of the gate plan (`GatePlan` as JSON); empty until the plan node ran."""
+    alternatives: tuple[Alternative, ...] = ()
+    """No part of the hash: an approval is of the proposal's own draft alone."""
 
     @property
     def hash(self) -> ProposalHash:
@@ -146,6 +174,17 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRelease:
+    """What a release did to one target."""
+
+    target: str
+    before: Revision
+    after: Revision
+    origin: str | None
+    """What the target calls the state after it: a commit, versions of prompts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """An applied proposal, or an undo of one (`undoes`)."""
 
@@ -154,8 +193,11 @@ class Release:
     proposal_hash: ProposalHash
     decision_id: DecisionId
     target: str
+    """Of several the names, joined by ` + `."""
     before: Revision
     after: Revision
     at: datetime
+    targets: tuple[TargetRelease, ...] = ()
+    """The changed ones, in the order in which they were switched; of old releases none."""
     undoes: ReleaseId | None = None
     undone_by: ReleaseId | None = None

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
-from contracts.harness import Effect, HarnessSnapshot, Observation, Standing
+from contracts.harness import Effect, HarnessSnapshot, Observation, Standing, TargetChange
 from contracts.json_types import Json
 from contracts.traces import SourceInfo, Trace, TraceBatch, TraceId, TraceQuery
 
@@ -46,7 +46,11 @@ class Harness(Protocol):
     """Stable name of the place, such as `directory:/srv/agent`; part of every effect's key."""
 
     async def read(self) -> HarnessSnapshot:
-        """All files as they are now, exact bytes and modes."""
+        """All files as they are now, exact bytes and modes; `origin` is what the place calls it.
+
+        Raises:
+            ConnectorError: the place cannot be reached; `retryable` says whether to try again.
+        """
         ...
 
     async def stage(self, effect: Effect, before: HarnessSnapshot, after: HarnessSnapshot) -> None:
@@ -62,6 +66,9 @@ class Harness(Protocol):
         Raises:
             ForeignChange: some file is neither its before nor its after. That file is left as it
                 is, and files switched by this effect are put back to their before.
+            ConnectorError: the place could not be reached or did not answer; what happened there
+                is not known. A later call with the same effect looks first, so that nothing is
+                written twice. Not `retryable`: the place refused the change.
         """
         ...
 
@@ -71,6 +78,13 @@ class Harness(Protocol):
 
     async def discard(self, effect: Effect) -> None:
         """Remove what was staged for the effect. Idempotent."""
+        ...
+
+    async def history(self, limit: int = 50) -> Sequence[TargetChange]:
+        """The newest changes that the place itself remembers, newest first.
+
+        A plain folder remembers none. Entries of our effects carry the effect's key.
+        """
         ...
 
 

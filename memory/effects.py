@@ -50,6 +50,14 @@ class Effects:
         newest = max(found, key=lambda row: str(row["updated_at"]), default=None)
         return None if newest is None else self._record(newest)
 
+    def of(self, *, kind: str, proposal_hash: str) -> list[Effect]:
+        """All effects of this kind for a proposal hash: one a changed target, by target.
+
+        Undos that were refused are among them, beside the one that was asked for again.
+        """
+        found = self._db.find(effects, kind=kind, proposal_hash=proposal_hash)
+        return [self._record(row) for row in sorted(found, key=lambda row: str(row["target"]))]
+
     def claim(self, effect: Effect, lease: Lease) -> None:
         """Note who works on it, with the fencing number of the target's lease."""
         with self._db.write() as tx:

@@ -5,7 +5,7 @@ happened. Whatever was killed and whenever, the next run finishes it, or says wh
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,16 +13,33 @@ from langgraph.runtime import Runtime
 from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
+from connectors.harness.several import Places
+from connectors.review.clean import one_line
 from contracts.context import RunContext
-from contracts.errors import ForeignChange, LeaseLost, TracemendError
-from contracts.harness import Effect, EffectKind, HarnessSnapshot, effect_key
+from contracts.errors import LeaseLost, TracemendError
+from contracts.harness import (
+    Effect,
+    EffectKind,
+    EffectState,
+    HarnessSnapshot,
+    Provenance,
+    effect_key,
+)
 from contracts.json_types import content_id
-from contracts.proposals import CardKind, Decision, Proposal, Release, ReleaseId
-from contracts.protocols import Harness
+from contracts.proposals import (
+    CardKind,
+    Decision,
+    Proposal,
+    ProposalState,
+    Release,
+    ReleaseId,
+    TargetRelease,
+)
 from memory.leases import Lease
 from memory.workspace import Workspace, open_workspace
 from nodes.decide import seats_needed, settled
 from nodes.ports import open_harness
+from nodes.switching import Outcome, Part, changed_targets, parts_of, switch_all, told
 
 
 class ApplyReads(TypedDict):
@@ -49,6 +66,15 @@ class Change:
     undoes: ReleaseId | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The parts of a change, with the lease of each one's target."""
+
+    parts: Sequence[Part]
+    leases: Mapping[str, Lease]
+    """By target."""
+
+
 async def apply(state: ApplyReads, runtime: Runtime[RunContext]) -> ApplyWrites:
     """Do what the ledger allows, once. Reads `proposal`, writes the ledger, the target, `applied`.
 
@@ -57,17 +83,19 @@ async def apply(state: ApplyReads, runtime: Runtime[RunContext]) -> ApplyWrites:
     """
     ws = await open_workspace(runtime)
     change = await asyncio.to_thread(_allowed, ws, state["proposal"])
-    harness = await asyncio.to_thread(open_harness, ws)
-    effect = await asyncio.to_thread(_intend, ws, change, harness.target)
-    if effect.state == "intended":
-        lease = await _take(ws, harness.target)
+    places = await asyncio.to_thread(open_harness, ws)
+    effects = await asyncio.to_thread(_intend, ws, change, places)
+    parts = parts_of(places, change.before, change.after, effects)
+    if any(effect.state == "intended" for effect in effects.values()):
+        work = Work(parts=parts, leases=await _take(ws, effects))
         try:
-            await asyncio.to_thread(ws.ledger.effects.claim, effect, lease)
-            effect = await _perform(ws, change, effect, harness, lease)
+            await asyncio.to_thread(_claim, ws, work)
+            effects = await _perform(ws, change, places, work)
         finally:
-            await asyncio.to_thread(ws.ledger.leases.release, lease)
-    await harness.discard(effect)
-    return {"applied": effect.state}
+            await asyncio.to_thread(_let_go, ws, work.leases)
+    for part in parts:
+        await part.harness.discard(part.effect)
+    return {"applied": worst(effect.state for effect in effects.values())}
 
 
 def _allowed(ws: Workspace, proposal_id: str) -> Change:
@@ -113,20 +141,58 @@ def _undo_decision(ws: Workspace, proposal: Proposal) -> Decision | None:
     return next((d for d in reversed(said) if d.type == "approve"), None)
 
 
-def _intend(ws: Workspace, change: Change, target: str) -> Effect:
-    """Step 1: the intent and its audit entry, in one transaction."""
-    effect = Effect(
-        key=effect_key(change.kind, change.proposal.hash, change.decision.id, target),
-        kind=change.kind, project=ws.project, proposal_hash=change.proposal.hash,
-        decision_id=change.decision.id, target=target, before=change.before.revision,
-        after=change.after.revision,
-    )  # fmt: skip
+def _intend(ws: Workspace, change: Change, places: Places) -> dict[str, Effect]:
+    """Step 1: the intent of each changed place and its audit entry, in one transaction."""
+    found: dict[str, Effect] = {}
+    sides = changed_targets(places, change.before, change.after)
+    about = _provenance(ws, change)
     with ws.ledger.db.write() as tx:
-        return ws.ledger.effects.intend(tx, effect)
+        for target, (before, after) in sides.items():
+            effect = Effect(
+                key=effect_key(change.kind, change.proposal.hash, change.decision.id, target),
+                kind=change.kind, project=ws.project, proposal_hash=change.proposal.hash,
+                decision_id=change.decision.id, target=target, before=before.revision,
+                after=after.revision,
+            )  # fmt: skip
+            found[target] = told(ws.ledger.effects.intend(tx, effect), about)
+    return found
 
 
-async def _take(ws: Workspace, target: str) -> Lease:
-    """Step 2: the target's lease; waits while another process of ours writes it."""
+def _provenance(ws: Workspace, change: Change) -> Provenance:
+    """What a target's own log may say, from the ledger alone: a re-run says the same."""
+    proposal = change.proposal
+    report = ws.ledger.gate.report(proposal.hash)
+    undone = ws.ledger.effects.release(change.undoes) if change.undoes is not None else None
+    finding = ws.ledger.knowledge.finding(proposal.finding_id).finding
+    title = one_line(finding.title, 120)
+    return Provenance(
+        title=f"Take back: {title}" if undone else title,
+        finding=proposal.finding_id, proposal=proposal.id, revision=proposal.revision,
+        approver=change.decision.by, at=change.decision.at,
+        gate_report=report[1] if report is not None and undone is None else None,
+        undoes=undone.id if undone else None,
+        undoes_origin=_origin(undone) if undone else None,
+    )  # fmt: skip
+
+
+def _origin(release: Release) -> str | None:
+    said = [one.origin for one in release.targets if one.origin]
+    return "; ".join(said) or None
+
+
+async def _take(ws: Workspace, targets: Iterable[str]) -> Mapping[str, Lease]:
+    """Step 2: the targets' leases, in one order for all; waits while others of ours write them."""
+    held: dict[str, Lease] = {}
+    try:
+        for target in sorted(targets):
+            held[target] = await _take_one(ws, target)
+    except BaseException:
+        await asyncio.to_thread(_let_go, ws, held)
+        raise
+    return held
+
+
+async def _take_one(ws: Workspace, target: str) -> Lease:
     for _ in range(600):
         lease = await asyncio.to_thread(ws.ledger.leases.take, f"target:{target}")
         if lease is not None:
@@ -135,53 +201,52 @@ async def _take(ws: Workspace, target: str) -> Lease:
     raise LeaseLost(f"another process has been writing {target} for a minute; run `resume` later")
 
 
-async def _perform(
-    ws: Workspace, change: Change, effect: Effect, harness: Harness, lease: Lease
-) -> Effect:
-    """Steps 3 to 6, by the table: what the ledger says is intended and what the target is.
+def _let_go(ws: Workspace, leases: Mapping[str, Lease]) -> None:
+    for lease in leases.values():
+        ws.ledger.leases.release(lease)
 
-    Where the target is not `after` yet, the harness compares every file and moves on, or puts back
-    what this effect had switched and says which file is somebody else's.
+
+def _claim(ws: Workspace, work: Work) -> None:
+    for part in work.parts:
+        ws.ledger.effects.claim(part.effect, work.leases[part.effect.target])
+
+
+async def _perform(ws: Workspace, change: Change, places: Places, work: Work) -> dict[str, Effect]:
+    """Steps 3 to 6, by the table: what the ledger says is intended and what the places are.
+
+    Where a place is not `after` yet, it compares every file and moves on, or puts back what this
+    effect had switched and says which file is somebody else's; then the other places are put back.
     """
-    if await harness.standing(change.before, change.after) != "after":
-        try:
-            await harness.stage(effect, change.before, change.after)
-            await harness.switch(effect, change.before, change.after)
-        except ForeignChange as foreign:
-            stop = _stopped(foreign.paths, switched=foreign.switched)
-            return await asyncio.to_thread(_record, ws, change, effect, lease, stop)
-        if await harness.standing(change.before, change.after) != "after":
-            now = await harness.read()
-            stop = _stopped(now.changed(change.after), switched=True)
-            return await asyncio.to_thread(_record, ws, change, effect, lease, stop)
-    return await asyncio.to_thread(_record, ws, change, effect, lease, Ended(state="done"))
+    ended = await switch_all(places, work.parts, change.before)
+    origins: dict[str, str | None] = {}
+    if all(end.state == "done" for end in ended.values()):
+        origins = {p.effect.target: (await p.harness.read()).origin for p in work.parts}
+    return await asyncio.to_thread(_record, ws, change, work, ended=ended, origins=origins)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How an effect ended, and why when it was not done."""
-
-    state: Literal["done", "aborted", "stuck"]
-    reason: str | None = None
-
-
-def _stopped(paths: Sequence[str], *, switched: bool) -> Ended:
-    """A foreign file stopped the switch: before any file of ours was visible, or after."""
-    listed = ", ".join(paths)
-    if switched:
-        return Ended(state="stuck", reason=f"foreign_change: {listed} changed in the middle")
-    return Ended(state="aborted", reason=f"base_moved: {listed} changed since")
-
-
-def _record(ws: Workspace, change: Change, effect: Effect, lease: Lease, end: Ended) -> Effect:
-    """Step 6: end state, release and audit in one transaction, fenced by the target's lease."""
+def _record(
+    ws: Workspace, change: Change, work: Work, *, ended: Outcome, origins: Mapping[str, str | None]
+) -> dict[str, Effect]:
+    """Step 6: end states, release and audit in one transaction, fenced by the targets' leases."""
+    found: dict[str, Effect] = {}
     with ws.ledger.db.write() as tx:
-        ended = ws.ledger.effects.finish(tx, effect, lease, state=end.state, reason=end.reason)
-        if end.state == "done":
-            ws.ledger.effects.put_release(tx, _release(ws, change, effect))
+        for part in work.parts:
+            effect, end = part.effect, ended[part.effect.key]
+            found[effect.target] = ws.ledger.effects.finish(
+                tx, effect, work.leases[effect.target], state=end.state, reason=end.reason
+            )
+        state = worst(effect.state for effect in found.values())
+        if state == "done":
+            ws.ledger.effects.put_release(tx, _release(ws, change, work.parts, origins))
             _end_epoch(ws, tx, change)
-        _move(ws, tx, change, end.state)
-    return ended
+        _move(ws, tx, change, state)
+    return found
+
+
+def worst(states: Iterable[EffectState]) -> EffectState:
+    """How a change of several places ended: "done" only where every one of them is."""
+    order: tuple[EffectState, ...] = ("done", "aborted", "stuck", "intended")
+    return max(states, key=order.index, default="done")
 
 
 def _end_epoch(ws: Workspace, tx: Connection, change: Change) -> None:
@@ -191,12 +256,22 @@ def _end_epoch(ws: Workspace, tx: Connection, change: Change) -> None:
         ws.ledger.sealed.rotate(tx, change.proposal.hash)
 
 
-def _release(ws: Workspace, change: Change, effect: Effect) -> Release:
+def _release(
+    ws: Workspace, change: Change, parts: Sequence[Part], origins: Mapping[str, str | None]
+) -> Release:
     return Release(
         id=release_id(change.kind, change.proposal.hash, change.decision.id),
         proposal=change.proposal.id, proposal_hash=change.proposal.hash,
-        decision_id=change.decision.id, target=effect.target, before=change.before.revision,
+        decision_id=change.decision.id,
+        target=" + ".join(part.effect.target for part in parts), before=change.before.revision,
         after=change.after.revision, at=ws.ledger.db.clock(), undoes=change.undoes,
+        targets=tuple(
+            TargetRelease(
+                target=part.effect.target, before=part.before.revision, after=part.after.revision,
+                origin=origins.get(part.effect.target),
+            )
+            for part in parts
+        ),
     )  # fmt: skip
 
 
@@ -205,14 +280,12 @@ def release_id(kind: EffectKind, proposal_hash: str, decision_id: str) -> Releas
     return ReleaseId(content_id("r-", kind, proposal_hash, decision_id))
 
 
-def _move(
-    ws: Workspace, tx: Connection, change: Change, state: Literal["done", "aborted", "stuck"]
-) -> None:
+def _move(ws: Workspace, tx: Connection, change: Change, state: EffectState) -> None:
     if change.kind == "undo":
         if state == "done":
             ws.ledger.proposals.set_state(tx, change.proposal, "undone")
         return
-    to: dict[str, Literal["applied", "stale", "stuck"]] = {
+    to: dict[EffectState, ProposalState] = {
         "done": "applied", "aborted": "stale", "stuck": "stuck",
     }  # fmt: skip
     ws.ledger.proposals.set_state(tx, change.proposal, to[state])
@@ -228,7 +301,8 @@ async def after_apply(
 
 def _after(ws: Workspace, proposal_id: str) -> Literal["learn", "evolution"]:
     proposal = ws.ledger.proposals.latest(proposal_id).proposal
-    undone = ws.ledger.effects.find(kind="undo", proposal_hash=proposal.hash)
-    effect = undone or ws.ledger.effects.find(kind="apply", proposal_hash=proposal.hash)
-    moved = effect is not None and effect.state == "aborted" and effect.kind == "apply"
+    if ws.ledger.effects.find(kind="undo", proposal_hash=proposal.hash) is not None:
+        return "learn"
+    applied = ws.ledger.effects.of(kind="apply", proposal_hash=proposal.hash)
+    moved = applied and worst(effect.state for effect in applied) == "aborted"
     return "evolution" if moved else "learn"

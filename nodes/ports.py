@@ -1,13 +1,14 @@
 """Connectors from settings: the only place where a node learns which one it talks to."""
 
 from connectors.embed.opening import open_embedder
-from connectors.harness.directory import DirectoryHarness
+from connectors.harness.opening import open_places
+from connectors.harness.several import Places
 from connectors.probe.replay_shelf import input_id
 from connectors.probe.services import open_accompanied
 from connectors.traces.opening import open_trace_source
 from connectors.traces.several import SeveralSources
 from contracts.errors import ConfigError
-from contracts.protocols import Embedder, Harness, Probe, TraceSource
+from contracts.protocols import Embedder, Probe, TraceSource
 from contracts.traces import TraceId
 from memory.semantic import SemanticMemory
 from memory.workspace import Workspace
@@ -37,11 +38,13 @@ def open_source_at(ws: Workspace, at: int) -> TraceSource:
     return open_trace_source(ws.settings.traces[at], f"traces.{at}", ws.root, budget_s=budget_s)
 
 
-def open_harness(ws: Workspace) -> Harness:
-    """Where the agent's text is."""
-    spec = ws.settings.harness
-    root = (ws.root / spec.root).resolve()
-    return DirectoryHarness(root, include=spec.include, work=ws.work)
+def open_harness(ws: Workspace) -> Places:
+    """Where the agent's text is: one place or several.
+
+    Raises:
+        ConfigError: a place lacks a key or an address, or is there twice.
+    """
+    return open_places(ws.settings.harness, root=ws.root, work=ws.work)
 
 
 def open_probe(ws: Workspace) -> Probe:

@@ -12,7 +12,7 @@ from connectors.harness.paths import Include, checked_path
 from connectors.harness.swap import ForeignFileError, Swap
 from connectors.harness.tree import read_tree
 from contracts.errors import ConnectorError, ForeignChange, PolicyRefused, UsageError
-from contracts.harness import Effect, HarnessSnapshot, Standing
+from contracts.harness import Effect, HarnessSnapshot, Standing, TargetChange
 from contracts.json_types import sha256_hex
 
 T = TypeVar("T")
@@ -89,6 +89,11 @@ class DirectoryHarness:
     async def discard(self, effect: Effect) -> None:
         """Remove the staging folder, but never an edit of somebody else's that ended up there."""
         await self._away("discard", lambda: self._discard(effect))
+
+    async def history(self, limit: int = 50) -> Sequence[TargetChange]:
+        """None: a plain folder remembers nothing. The ledger's releases do."""
+        del limit
+        return ()
 
     def _read(self) -> HarnessSnapshot:
         return read_tree(self._root, self._include)

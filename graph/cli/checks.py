@@ -226,7 +226,7 @@ def probe_check(spec: ProbeSettings | None, root: Path) -> tuple[bool, str]:
 def _cluster(ws: Workspace) -> Checked:
     """Several replicas may work here: what only one machine has cannot be every one's."""
     only_here = []
-    if ws.settings.harness.kind == "directory":
+    if ws.settings.harness.folders:
         only_here.append(f"the harness is a folder ({ws.root})")
     if ws.settings.probe is not None and ws.settings.probe.kind in LOCAL:
         only_here.append("the probe is a command of this machine")

@@ -31,7 +31,8 @@ async def readiness(ws: Workspace, newest: datetime | None = None) -> list[Prope
     """
     sample = await _sample(ws, newest)
     harness = await _harness(ws)
-    root = (ws.root / ws.settings.harness.root).resolve()
+    folders = ws.settings.harness.folders
+    root = (ws.root / folders[0].root).resolve() if folders else ws.root
     return [
         workflow(sample), errors(sample), prompts(sample, root), reviewed(ws),
         rejected(ws, harness), rollback(ws, harness), context(sample), cases(ws),

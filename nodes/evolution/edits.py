@@ -105,6 +105,22 @@ def _insert_after(files: dict[str, HarnessFile], operation: Operation) -> Harnes
     return replace(file, data=(text[:at] + inserted + text[at:]).encode())
 
 
+def _remove(files: dict[str, HarnessFile], operation: Operation) -> HarnessFile:
+    """Without the whole lines in which the anchor stands."""
+    file, text = _existing(files, operation.path)
+    if operation.text:
+        raise PolicyRefused(f"{operation.path}: remove has no text")
+    start, stop = _place(text, operation)
+    start = text.rfind("\n", 0, start) + 1
+    if text.startswith(BOM) and start == 0:
+        start = len(BOM)
+    end = stop if text[stop - 1] == "\n" else text.find("\n", stop) + 1
+    kept = text[:start] + (text[end:] if end else "")
+    if not end:  # the last line goes, and the one before it keeps a missing last line end
+        kept = kept.removesuffix("\n").removesuffix("\r")
+    return replace(file, data=kept.encode())
+
+
 def _add_skill(files: dict[str, HarnessFile], operation: Operation) -> HarnessFile:
     if not _SKILL_PATH.fullmatch(operation.path):
         raise PolicyRefused(f"{operation.path}: a skill is added as skills/<name>/SKILL.md")
@@ -127,6 +143,7 @@ _Apply = Callable[[dict[str, HarnessFile], Operation], HarnessFile]
 _APPLY: dict[OperationName, _Apply] = {
     "replace": _replace,
     "insert_after": _insert_after,
+    "remove": _remove,
     "add_skill": _add_skill,
     "add_file": _add_file,
 }

@@ -151,10 +151,14 @@ def _case_files(ws: Workspace) -> frozenset[str]:
     """Files that hold cases, as the harness names its own: a drafter sees none of them."""
     if ws.settings.models.editor is None:
         return frozenset()
-    root = (ws.root / ws.settings.harness.root).resolve()
     cases = load_cases(ws.root, ws.settings.cases)
     files = {(ws.root / case.origin.removeprefix("file:")).resolve() for case in cases}
-    return frozenset(f.relative_to(root).as_posix() for f in files if f.is_relative_to(root))
+    found: set[str] = set()
+    for folder in ws.settings.harness.folders:
+        root, prefix = (ws.root / folder.root).resolve(), f"{folder.at}/" if folder.at else ""
+        inside = (f.relative_to(root).as_posix() for f in files if f.is_relative_to(root))
+        found |= {f"{prefix}{path}" for path in inside}
+    return frozenset(found)
 
 
 def _again(ws: Workspace, task: Task) -> Merged | None:

@@ -44,7 +44,7 @@ def test_the_packaged_playbooks_are_read() -> None:
         ("{{json}}", "{json", "single '{' in"),
         ("file:", "path:", "edit.0: insert_after needs `file`, not `path` (own.yaml)"),
         ("insert_after", "replace", "edit.0: replace needs `anchor` (own.yaml)"),
-        ("insert_after", "remove", "edit.0.op: Input should be 'replace', 'insert_after'"),
+        ("insert_after", "delete", "edit.0.op: Input should be 'replace', 'insert_after'"),
         ("own-note", "Own Note", "id: String should match pattern"),
         ("[instructions]", "[tool]", "when.remedy.0: Input should be 'skill' or 'instructions'"),
         ("why:", "where: {tool: '['}\nwhy:", "where.tool: no regular expression"),

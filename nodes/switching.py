@@ -1,0 +1,200 @@
+"""Change several places as one: all of them, or none.
+
+No place is done before all are: until then the effect rows say "intended" and the places say how
+far it went. So a run that was killed looks at the places again, and either goes on to the end or,
+where somebody else changed one of them, puts the others back.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from connectors.harness.several import Places
+from contracts.errors import ConnectorError, ForeignChange
+from contracts.harness import Effect, HarnessSnapshot, Provenance, Standing, effect_key
+from contracts.protocols import Harness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The change of one place: its effect, and its files on both sides."""
+
+    harness: Harness
+    prefix: str
+    """What stands in front of its paths in the whole harness."""
+    effect: Effect
+    before: HarnessSnapshot
+    after: HarnessSnapshot
+
+    @property
+    def back(self) -> "Part":
+        """The same change the other way round, under a key of its own."""
+        key = effect_key("undo", self.effect.key, self.effect.decision_id, self.effect.target)
+        turned = replace(
+            self.effect,
+            key=key,
+            kind="undo",
+            before=self.after.revision,
+            after=self.before.revision,
+        )
+        return replace(self, effect=turned, before=self.after, after=self.before)
+
+    async def standing(self) -> Standing:
+        """Where the place stands between the two sides."""
+        return await self.harness.standing(self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How the change of one place ended, and why when it was not done."""
+
+    state: Literal["done", "aborted", "stuck"]
+    reason: str | None = None
+
+
+Outcome = Mapping[str, Ended]
+"""By the key of each part's effect."""
+
+
+def parts_of(
+    places: Places,
+    before: HarnessSnapshot,
+    after: HarnessSnapshot,
+    effect_of: Mapping[str, Effect],
+) -> tuple[Part, ...]:
+    """The parts of a change, in the order in which the places are switched.
+
+    Args:
+        places: the harness.
+        before: the whole harness before.
+        after: the whole harness after.
+        effect_of: the effect of each changed place, by its target.
+
+    Raises:
+        PolicyRefused: a path is of no place.
+    """
+    old, new = places.split(before), places.split(after)
+    return tuple(
+        Part(
+            harness=place.harness, prefix=place.prefix, effect=effect_of[place.harness.target],
+            before=old[place.harness.target], after=new[place.harness.target],
+        )
+        for place in places.places
+        if place.harness.target in effect_of
+    )  # fmt: skip
+
+
+def changed_targets(
+    places: Places, before: HarnessSnapshot, after: HarnessSnapshot
+) -> Mapping[str, tuple[HarnessSnapshot, HarnessSnapshot]]:
+    """Both sides of each place that the change touches, by target, in order.
+
+    Raises:
+        PolicyRefused: a path is of no place.
+    """
+    old, new = places.split(before), places.split(after)
+    return {
+        target: (old[target], new[target])
+        for target in old
+        if old[target].revision != new[target].revision
+    }
+
+
+async def switch_all(places: Places, parts: Sequence[Part], before: HarnessSnapshot) -> Outcome:
+    """Bring every part to its after, or every part back to its before.
+
+    Args:
+        places: the whole harness: places that the change does not touch are compared as well.
+        parts: in the order in which they are switched; some may be switched already.
+        before: the whole harness before the change.
+
+    Raises:
+        ConnectorError: a place cannot be reached, so nothing is decided; ask again later.
+    """
+    stood = [await part.standing() for part in parts]
+    if all(one == "after" for one in stood):
+        return {part.effect.key: Ended(state="done") for part in parts}
+    if all(one == "before" for one in stood) and (moved := await _moved(places, parts, before)):
+        stop = stopped(moved, switched=False)
+        return {part.effect.key: stop for part in parts}
+    standing = list(zip(parts, stood, strict=True))
+    for part, one in standing:
+        if one in ("before", "mixed"):
+            await part.harness.stage(part.effect, part.before, part.after)
+    # A foreign place first: it says itself which files, and nothing else is switched in vain.
+    for part, _ in sorted(standing, key=lambda pair: pair[1] != "foreign"):
+        why = await _forward(part) if await part.standing() != "after" else None
+        if why is not None:
+            return await _give_up(parts, part, why)
+    return {part.effect.key: Ended(state="done") for part in parts}
+
+
+async def _moved(places: Places, parts: Sequence[Part], before: HarnessSnapshot) -> tuple[str, ...]:
+    """Paths of places that the change does not touch, where they are not what it was made on."""
+    touched = {part.effect.target for part in parts}
+    old = places.split(before)
+    found: list[str] = []
+    for place in places.places:
+        target = place.harness.target
+        if target not in touched:
+            now = await place.harness.read()
+            found += [f"{place.prefix}{path}" for path in now.changed(old[target])]
+    return tuple(found)
+
+
+async def _forward(part: Part) -> Ended | None:
+    """Switch one part and read it back; why it is not done, None when it is."""
+    try:
+        await part.harness.stage(part.effect, part.before, part.after)
+        await part.harness.switch(part.effect, part.before, part.after)
+    except ForeignChange as foreign:
+        return stopped(_named(part, foreign.paths), switched=foreign.switched)
+    except ConnectorError as error:
+        if error.retryable:
+            raise
+        return Ended(state="stuck", reason=f"refused: {error}")
+    if await part.standing() == "after":
+        return None
+    now = await part.harness.read()
+    return stopped(_named(part, now.changed(part.after)), switched=True)
+
+
+async def _give_up(parts: Sequence[Part], failed: Part, why: Ended) -> Outcome:
+    """Put every other part back to its before."""
+    ended = {failed.effect.key: why}
+    for part in reversed(parts):
+        if part is not failed:
+            ended[part.effect.key] = await _back(part, failed)
+    return ended
+
+
+async def _back(part: Part, failed: Part) -> Ended:
+    """Put one part back to its before, unless somebody changed it since."""
+    rolled = Ended(
+        state="aborted", reason=f"rolled_back: {failed.effect.target} could not be changed"
+    )
+    if await part.standing() == "before":
+        return rolled
+    turned = part.back
+    stop = await _forward(turned)
+    await part.harness.discard(turned.effect)
+    if stop is None:
+        return rolled
+    return Ended(state="stuck", reason=f"not_rolled_back: {stop.reason}")
+
+
+def stopped(paths: Sequence[str], *, switched: bool) -> Ended:
+    """A foreign file stopped the switch: before any file of ours was visible, or after."""
+    listed = ", ".join(paths)
+    if switched:
+        return Ended(state="stuck", reason=f"foreign_change: {listed} changed in the middle")
+    return Ended(state="aborted", reason=f"base_moved: {listed} changed since")
+
+
+def _named(part: Part, paths: Sequence[str]) -> list[str]:
+    return [f"{part.prefix}{path}" for path in paths]
+
+
+def told(effect: Effect, about: Provenance) -> Effect:
+    """The effect with what its target's own log may say of it."""
+    return replace(effect, about=about)
