@@ -9,6 +9,7 @@ TracemendError
 ├── ConnectorError      the outside: a source, a harness or a probe failed (exit 6)
 │   ├── SourceError         traces could not be read
 │   │   └── TracesLate          nobody: the traces of an alert are not all there yet
+│   ├── LedgerError         the ledger's own disk or server: full, read-only, gone
 │   └── ProbeError          the agent under test could not be started
 ├── PolicyRefused       the drafter: an edit breaks a rule (exit 7)
 │   └── AnchorError         an anchor is empty, absent or not unique
@@ -90,6 +91,10 @@ class TracesLate(SourceError):
 
     No failure: neither the run nor the source has it held against it.
     """
+
+
+class LedgerError(ConnectorError):
+    """The ledger could not be read or written. Nothing of the transaction was kept."""
 
 
 class ProbeError(ConnectorError):

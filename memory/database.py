@@ -29,9 +29,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
-from contracts.errors import ConfigError
+from contracts.errors import ConfigError, LedgerError
 from memory.columns import dump_json
 from memory.migrate import READS, WAIT_MS, lock, prepare
 
@@ -134,6 +134,29 @@ def _matching(
     return statement
 
 
+def refusal(error: OperationalError) -> str | None:
+    """Why the disk or the server refused, and what to do; None: the statement was wrong."""
+    cause = error.orig
+    if not isinstance(cause, sqlite3.OperationalError):
+        return f"{one_line_of(cause)}; it is tried again"
+    return _SQLITE.get(cause.sqlite_errorcode & 0xFF)
+
+
+def one_line_of(error: BaseException | None) -> str:
+    """The first line of what a driver said."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+_SQLITE: Mapping[int, str] = {
+    sqlite3.SQLITE_FULL: "the disk is full; free some space, then run it again",
+    sqlite3.SQLITE_IOERR: "the disk failed or is full; see its log, then run it again",
+    sqlite3.SQLITE_READONLY: "it cannot be written; give this user the right, then run it again",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; is its folder there, and may this user write?",
+    sqlite3.SQLITE_BUSY: "another process has been writing for too long; run it again",
+}
+"""By SQLite's primary result codes, https://www.sqlite.org/rescode.html."""
+
+
 class Database:
     """Transactions on one project's rows.
 
@@ -150,20 +173,35 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """One write transaction: committed at the end, rolled back on any exception."""
-        with self.engine.begin() as tx:
+        with self._in_our_words("write"), self.engine.begin() as tx:
             lock(tx, self.project)
             yield tx
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """One consistent view."""
-        with self.engine.connect() as plain:
+        with self._in_our_words("read"), self.engine.connect() as plain:
             options: dict[str, object] = {READS: True}
             if plain.dialect.name == "postgresql":
                 options["isolation_level"] = "REPEATABLE READ"
             view = plain.execution_options(**options)
             with view.begin():
                 yield view
+
+    @contextmanager
+    def _in_our_words(self, operation: str) -> Iterator[None]:
+        """What the disk or the server refused, in one line; mistakes of ours stay as they are."""
+        try:
+            yield
+        except OperationalError as error:
+            why = refusal(error)
+            if why is None:
+                raise
+            shown = self.engine.url.render_as_string(hide_password=True)
+            raise LedgerError(
+                f"ledger: {operation} failed: {shown}: {why}",
+                backend="ledger", operation=operation, retryable=True,
+            ) from error  # fmt: skip
 
     def now(self) -> str:
         """The clock's time as stored."""

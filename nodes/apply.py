@@ -95,6 +95,7 @@ async def apply(state: ApplyReads, runtime: Runtime[RunContext]) -> ApplyWrites:
             await asyncio.to_thread(_let_go, ws, work.leases)
     for part in parts:
         await part.harness.discard(part.effect)
+        await part.harness.discard(part.back.effect)  # a rollback that was killed had staged it
     return {"applied": worst(effect.state for effect in effects.values())}
 
 

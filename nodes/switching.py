@@ -164,22 +164,19 @@ async def _give_up(parts: Sequence[Part], failed: Part, why: Ended) -> Outcome:
     ended = {failed.effect.key: why}
     for part in reversed(parts):
         if part is not failed:
-            ended[part.effect.key] = await _back(part, failed)
+            ended[part.effect.key] = await _back(part)
     return ended
 
 
-async def _back(part: Part, failed: Part) -> Ended:
+async def _back(part: Part) -> Ended:
     """Put one part back to its before, unless somebody changed it since."""
-    rolled = Ended(
-        state="aborted", reason=f"rolled_back: {failed.effect.target} could not be changed"
-    )
     if await part.standing() == "before":
-        return rolled
+        return Ended(state="aborted", reason="not_changed: another place could not be")
     turned = part.back
     stop = await _forward(turned)
     await part.harness.discard(turned.effect)
     if stop is None:
-        return rolled
+        return Ended(state="aborted", reason="rolled_back: another place could not be changed")
     return Ended(state="stuck", reason=f"not_rolled_back: {stop.reason}")
 
 
