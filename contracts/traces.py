@@ -114,6 +114,10 @@ class SpanError:
     stack: str | None = None
 
 
+OWN_SCORE = "tracemend."
+"""How the names of scores begin that we wrote: they are never evidence."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
     """A judgement recorded beside a trace: an evaluator's score, or what a user thought of it."""

@@ -5,10 +5,12 @@ from connectors.harness.opening import open_places
 from connectors.harness.several import Places
 from connectors.probe.replay_shelf import input_id
 from connectors.probe.services import open_accompanied
+from connectors.publishing.opening import Vendor, open_publisher
 from connectors.traces.opening import open_trace_source
 from connectors.traces.several import SeveralSources
 from contracts.errors import ConfigError
 from contracts.protocols import Embedder, Probe, TraceSource
+from contracts.publishing import Publisher
 from contracts.traces import TraceId
 from memory.semantic import SemanticMemory
 from memory.workspace import Workspace
@@ -74,6 +76,15 @@ def _origins(ws: Workspace) -> dict[str, TraceId]:
         for case in cases
         if case.origin.startswith("trace:")
     }
+
+
+def open_publishing(ws: Workspace, vendor: Vendor, *, dataset: str | None = None) -> Publisher:
+    """Where a person publishes findings and gates to.
+
+    Raises:
+        ConfigError: a variable of the environment is missing.
+    """
+    return open_publisher(vendor, ws.settings.traces, dataset=dataset)
 
 
 def open_memory(ws: Workspace) -> SemanticMemory | None:

@@ -10,7 +10,7 @@ from connectors.traces.messages import Texts
 from connectors.traces.normalise import EPOCH, to_span, when
 from connectors.traces.raw import NO_TIMES, RawNote, RawSpan
 from contracts.json_types import Json
-from contracts.traces import Score, Span, SpanId, Trace, TraceId, TraceQuery
+from contracts.traces import OWN_SCORE, Score, Span, SpanId, Trace, TraceId, TraceQuery
 
 OWN_ENVIRONMENT = "tracemend-gate"
 RUN_ID = "tracemend.run_id"
@@ -153,10 +153,11 @@ def _tags(attributes: Iterable[Mapping[str, Json]]) -> tuple[str, ...]:
 
 
 def _scores(notes: Iterable[RawNote], spans: Iterable[RawSpan]) -> tuple[Score, ...]:
-    """Every score once, in an order that does not depend on how the records came."""
+    """Every score but our own, once, in an order that does not depend on how the records came."""
     scores = {score: None for note in notes for score in note.scores}
     scores |= {score: None for raw in spans if raw.events for score in evaluations(raw)}
-    return tuple(sorted(scores, key=lambda s: (s.name, s.span_id or "", str(s.at), repr(s))))
+    theirs = (score for score in scores if not score.name.startswith(OWN_SCORE))
+    return tuple(sorted(theirs, key=lambda s: (s.name, s.span_id or "", str(s.at), repr(s))))
 
 
 def is_own(attributes: Iterable[Mapping[str, Json]], resource: Mapping[str, Json]) -> bool:

@@ -1,0 +1,1 @@
+"""Back into the operator's own tool: findings as marks on traces, gates as experiments."""
