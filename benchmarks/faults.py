@@ -2,6 +2,7 @@
 
     python -m benchmarks.faults --rounds 20 [--mode embedded] [--resume FILE] [--points WORD ...]
     python -m benchmarks.faults --rounds 20 --random
+    python -m benchmarks.faults --apply        (the faults of an apply: benchmarks.faults_apply)
 
 Real processes on real disks: for each round and each point a fresh copy of a small world is served
 by a process that kills itself there (SIGKILL), the client sends its request until it is answered,
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks import faults_apply
 from benchmarks.faults_check import Harness
 from benchmarks.faults_modes import MODES, open_mode
 from benchmarks.faults_points import LOCAL_RUN, RANDOM, SERVER_RUN, Point, chains, points
@@ -132,6 +134,9 @@ def told_before(file: Path) -> list[Result]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Tell the stories, print the table."""
+    words = list(sys.argv[1:] if words is None else words)
+    if "--apply" in words:
+        return faults_apply.main([word for word in words if word != "--apply"])
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--mode", choices=MODES, default="embedded")
@@ -140,6 +145,7 @@ def main(words: Sequence[str] | None = None) -> int:
     kinds = parser.add_mutually_exclusive_group()
     for name, text in (("random", "kill by the clock instead"), ("chains", "many kills a story")):
         kinds.add_argument(f"--{name}", dest="kind", action="store_const", const=name, help=text)
+    parser.add_argument("--apply", action="store_true", help="tell `benchmarks.faults_apply`")
     parser.add_argument("--resume", type=Path, help="results so far; more are added to it")
     parser.add_argument("--folder", type=Path, help="where worlds are made; default: a new one")
     parser.add_argument("--list", action="store_true", help="print the points and stop")

@@ -18,9 +18,8 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.faults_apply_lines import (
@@ -30,98 +29,12 @@ from benchmarks.faults_apply_lines import (
     rollback_points,
     undo_points,
 )
-from contracts.harness import EffectKind
+from benchmarks.faults_apply_told import Broken, Ending, Fault, Told, hold, judged
+from benchmarks.faults_apply_vendor import vendor_faults
 from contracts.json_types import JsonObject
 from tests.apply_worlds import REPOSITORY, ApplyWorld, Kill, Said, two_places
 
-TRIES = 6
 BY_HAND = "Written by hand.\n"
-
-
-class Broken(AssertionError):
-    """A promise was not kept; the message says which."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What became of the change, as three columns of the table."""
-
-    result: str
-    ledger: str
-    said: str
-    """What the next command says; empty: nothing is left to say."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """One fault, and the story that is told of it in a folder."""
-
-    id: str
-    what: str
-    tell: Callable[[Path], Told]
-
-
-@dataclass(slots=True)
-class Ending:
-    """The node, run until it has an end."""
-
-    world: ApplyWorld
-    thread: str = "t-apply"
-    said: list[Said] = field(default_factory=list)
-
-    def run(self) -> Said:
-        """The first call that ended."""
-        for _ in range(TRIES):
-            done = self.world.do(thread=self.thread)
-            self.said.append(done)
-            if done.applied in ("done", "aborted", "stuck"):
-                return done
-        raise Broken(f"no end after {TRIES} calls: {self.said[-1]}")
-
-
-def judged(
-    world: ApplyWorld,
-    last: Said,
-    *,
-    by_hand: Mapping[str, bytes] | None = None,
-    undone: bool = False,
-) -> Told:
-    """Compare harness, ledger and audit log with the promises.
-
-    Args:
-        world: after the last call.
-        last: that call.
-        by_hand: files that a person wrote meanwhile; they must be as they were left.
-        undone: the change was an undo.
-
-    Raises:
-        Broken: a promise was not kept.
-    """
-    edits = by_hand or {}
-    now, releases = world.harness(), world.releases()
-    kind: EffectKind = "undo" if undone else "apply"
-    states = {effect.state for effect in world.effects(kind)}
-    _hold(world.audit_ok(), "the audit log does not verify")
-    _hold(all(now.get(path) == data for path, data in edits.items()), "a hand edit was lost")
-    _hold("intended" not in states, f"an effect has no end: {states}")
-    ours = {path: data for path, data in now.items() if path not in edits}
-    left, reached = (world.after, world.before) if undone else (world.before, world.after)
-    sides = [{p: d for p, d in side.items() if p not in edits} for side in (left, reached)]
-    if last.applied == "done":
-        _hold(ours == sides[1], "done, and the harness is not what was approved")
-        _hold(len(releases) == 1 + undone, f"{len(releases)} releases")
-        _hold(states == {"done"}, f"done, and the effects are {states}")
-        return Told(result="applied once", ledger=world.state(), said="")
-    _hold(len(releases) == int(undone), f"{last.applied}, and there is a release of it")
-    _hold(ours == sides[0], f"{last.applied}, and a file of ours is not what it was")
-    reasons = {e.reason for e in world.effects(kind) if e.reason}
-    _hold(bool(reasons), f"{last.applied}, and nothing says why")
-    return Told(result="not at all", ledger=world.state(), said="; ".join(sorted(reasons)))
-
-
-def _hold(kept: bool, promise: str) -> None:
-    if not kept:
-        raise Broken(promise)
 
 
 def killed(kill: Kill) -> Callable[[Path], Told]:
@@ -130,7 +43,7 @@ def killed(kill: Kill) -> Callable[[Path], Told]:
     def tell(folder: Path) -> Told:
         world = two_places(folder)
         died = world.do(kill=kill)
-        _hold(died.code == -9, f"not killed: {died}")
+        hold(died.code == -9, f"not killed: {died}")
         return judged(world, Ending(world).run())
 
     return tell
@@ -141,10 +54,10 @@ def killed_in_undo(kill: Kill) -> Callable[[Path], Told]:
 
     def tell(folder: Path) -> Told:
         world = two_places(folder)
-        _hold(world.do().applied == "done", "not applied")
+        hold(world.do().applied == "done", "not applied")
         world.undo_card()
         died = world.do(kill=kill, thread="t-undo")
-        _hold(died.code == -9, f"not killed: {died}")
+        hold(died.code == -9, f"not killed: {died}")
         return judged(world, Ending(world, thread="t-undo").run(), undone=True)
 
     return tell
@@ -158,7 +71,7 @@ def edited_in_the_middle(kill: Kill | None) -> Callable[[Path], Told]:
         file = world.place("other/invoices.md")
         died = world.do(before=(EDIT_AFTER_FIRST_SWITCH.format(file=str(file), text=BY_HAND),),
                         kill=kill)  # fmt: skip
-        _hold(kill is None or died.code == -9, f"not killed: {died}")
+        hold(kill is None or died.code == -9, f"not killed: {died}")
         last = Ending(world).run() if died.applied is None else died
         return judged(world, last, by_hand={"other/invoices.md": BY_HAND.encode()})
 
@@ -172,7 +85,7 @@ def edited_before(path: str) -> Callable[[Path], Told]:
         world = two_places(folder)
         world.place(path).write_text(BY_HAND, "utf-8")
         last = Ending(world).run()
-        _hold(last.next == "evolution", f"a moved base leads to {last.next}")
+        hold(last.next == "evolution", f"a moved base leads to {last.next}")
         return judged(world, last, by_hand={path: BY_HAND.encode()})
 
     return tell
@@ -190,7 +103,7 @@ def two_at_once(folder: Path) -> Told:
     world = two_places(folder)
     with ThreadPoolExecutor(2) as pool:
         both = [f.result() for f in [pool.submit(world.do) for _ in range(2)]]
-    _hold({one.applied for one in both} <= {"done", None}, f"{both}")
+    hold({one.applied for one in both} <= {"done", None}, f"{both}")
     return judged(world, Ending(world).run())
 
 
@@ -199,8 +112,8 @@ def two_approvals(folder: Path) -> Told:
     world = two_places(folder, approved=False)
     with ThreadPoolExecutor(2) as pool:
         both = [f.result() for f in [pool.submit(world.answer, by) for by in ("mira", "noor")]]
-    _hold(sum(one["first"] for one in both) == 1, f"not one first answer: {both}")
-    _hold(len({one["by"] for one in both}) == 1, f"two people were told two things: {both}")
+    hold(sum(one["first"] for one in both) == 1, f"not one first answer: {both}")
+    hold(len({one["by"] for one in both}) == 1, f"two people were told two things: {both}")
     world.accept()
     told = judged(world, Ending(world).run())
     return Told(result=told.result, ledger=told.ledger, said=f"both: {both[0]['by']} decided")
@@ -214,13 +127,13 @@ def old_revision(folder: Path) -> Told:
         "proposal_hash": world.proposal.hash, "text:instructions/main.md": f"{kept}- Be brief.\n",
     }}}  # fmt: skip
     first = world.answer("ana", edited)
-    _hold(first["first"] and first["type"] == "edit", f"{first}")
+    hold(first["first"] and first["type"] == "edit", f"{first}")
     late = world.answer("mira", revision=1)
-    _hold(not late["first"] and late["type"] == "edit", f"r1 was approved after r2: {late}")
+    hold(not late["first"] and late["type"] == "edit", f"r1 was approved after r2: {late}")
     refused = world.do()
-    _hold(refused.applied is None and bool(refused.error), f"{refused}")
-    _hold(world.harness() == dict(world.before), "the harness changed without a yes")
-    _hold(not world.effects() and not world.releases() and world.audit_ok(), "something was kept")
+    hold(refused.applied is None and bool(refused.error), f"{refused}")
+    hold(world.harness() == dict(world.before), "the harness changed without a yes")
+    hold(not world.effects() and not world.releases() and world.audit_ok(), "something was kept")
     said = f"{late['by']} decided: edit"
     return Told(result="not at all", ledger=world.state(), said=said)
 
@@ -231,9 +144,9 @@ def skewed(hours: float) -> Callable[[Path], Told]:
     def tell(folder: Path) -> Told:
         world = two_places(folder)
         died = world.do(kill=("after", "connectors.harness.directory:DirectoryHarness.switch", 1))
-        _hold(died.code == -9, f"not killed: {died}")
+        hold(died.code == -9, f"not killed: {died}")
         done = world.do(before=(clock(hours),))
-        _hold(done.applied == "done", f"{done}")
+        hold(done.applied == "done", f"{done}")
         return judged(world, done)
 
     return tell
@@ -293,8 +206,8 @@ def full_inside(folder: Path) -> Told:
 
 def _until_mended(world: ApplyWorld, refused: Said) -> Told:
     """What a place that refuses to be written said, and that the next call ends it."""
-    _hold(refused.applied is None, f"applied where nothing can be written: {refused}")
-    _hold(bool(refused.error), f"no clear line: {refused.stderr[-300:]}")
+    hold(refused.applied is None, f"applied where nothing can be written: {refused}")
+    hold(bool(refused.error), f"no clear line: {refused.stderr[-300:]}")
     told = judged(world, Ending(world).run())
     return Told(result=told.result, ledger=told.ledger, said=f"first: {refused.error}")
 
@@ -322,6 +235,7 @@ def every() -> Iterable[Fault]:
     for hours in (-3.0, 50.0):
         what = f"killed between the places, the next clock {hours:+.0f} hours"
         yield Fault(id=f"clock{hours:+.0f}", what=what, tell=skewed(hours))
+    yield from vendor_faults()
     yield Fault(id="denied", what="the second folder refuses writing", tell=denied)
     yield Fault(id="full", what="disk full, ledger included", tell=full)
 

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from contracts.errors import StaleBase, UsageError
+from connectors.harness.several import Places
+from contracts.errors import PolicyRefused, StaleBase, UsageError
+from contracts.harness import HarnessSnapshot
 from contracts.json_types import content_id
 from contracts.proposals import Decision, DecisionId, Proposal, Release, ReleaseId
 from memory.ledger import Ledger
@@ -77,16 +79,38 @@ def _attempts(ledger: Ledger, proposal: Proposal) -> int:
 
 
 async def _check_unchanged(ws: Workspace, release: Release) -> None:
-    now = await (await asyncio.to_thread(open_harness, ws)).read()
+    places = await asyncio.to_thread(open_harness, ws)
+    now = await places.read()
     if now.revision == release.after:
         return
     after = await asyncio.to_thread(ws.ledger.artifacts.snapshot, release.after)
+    before = await asyncio.to_thread(ws.ledger.artifacts.snapshot, release.before)
+    if await _waits_elsewhere(places, before, after):
+        return
     changed = after.changed(now)
     raise StaleBase(
         f"{release.id}: not undone, since these files are not what the release left: "
         f"{', '.join(changed)}; nothing was written",
         changed=changed,
     )
+
+
+async def _waits_elsewhere(places: Places, before: HarnessSnapshot, after: HarnessSnapshot) -> bool:
+    """Whether each place has the release, though not where agents read it (an unmerged branch)."""
+    try:
+        old, new = places.split(before), places.split(after)
+    except PolicyRefused:  # a path of the release is of no place any more
+        return False
+    for place in places.places:
+        harness = place.harness
+        was, is_now = old[harness.target], new[harness.target]
+        if was.revision == is_now.revision:
+            unchanged = (await harness.read()).revision == was.revision
+        else:
+            unchanged = await harness.standing(is_now, was) == "before"
+        if not unchanged:
+            return False
+    return True
 
 
 def _decide(

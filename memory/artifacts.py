@@ -19,7 +19,8 @@ from memory.schema import artifacts
 TEXT_CAP_BYTES = 64 * 1024
 """A condensed trace of 200 steps with 300 characters each fits; a whole transcript does not."""
 
-_HARNESS, _MANIFEST = "harness", "manifest"
+HARNESS, MANIFEST = "harness", "manifest"
+"""Kinds of exact blobs: a file's bytes, and the list of a revision's paths."""
 
 
 class Artifacts:
@@ -31,11 +32,11 @@ class Artifacts:
     def put_snapshot(self, tx: Connection, snapshot: HarnessSnapshot) -> Revision:
         """Keep every file of a harness, and its list of paths and modes under the revision."""
         for file in snapshot.files.values():
-            self._put(tx, file.sha256, _HARNESS, file.data)
+            self._put(tx, file.sha256, HARNESS, file.data)
         listing: dict[str, Json] = {
             path: [f"{file.mode:04o}", file.sha256] for path, file in snapshot.files.items()
         }
-        self._put(tx, snapshot.revision, _MANIFEST, canonical_json(listing))
+        self._put(tx, snapshot.revision, MANIFEST, canonical_json(listing))
         return snapshot.revision
 
     def snapshot(self, revision: Revision) -> HarnessSnapshot:
@@ -46,8 +47,8 @@ class Artifacts:
         """
         import orjson  # noqa: PLC0415  # only undo and the gate read snapshots back
 
-        listing: dict[str, list[str]] = orjson.loads(self._get(revision, _MANIFEST))
-        data = self._get_all({digest for _, digest in listing.values()}, _HARNESS)
+        listing: dict[str, list[str]] = orjson.loads(self._get(revision, MANIFEST))
+        data = self._get_all({digest for _, digest in listing.values()}, HARNESS)
         files = {
             path: HarnessFile(data=data[digest], mode=int(mode, 8))
             for path, (mode, digest) in listing.items()

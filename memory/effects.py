@@ -58,6 +58,10 @@ class Effects:
         found = self._db.find(effects, kind=kind, proposal_hash=proposal_hash)
         return [self._record(row) for row in sorted(found, key=lambda row: str(row["target"]))]
 
+    def unfinished(self) -> list[Effect]:
+        """Effects that were begun and have no end: a run was killed, or cannot go on."""
+        return [self._record(row) for row in self._db.find(effects, state="intended")]
+
     def claim(self, effect: Effect, lease: Lease) -> None:
         """Note who works on it, with the fencing number of the target's lease."""
         with self._db.write() as tx:

@@ -221,8 +221,14 @@ async def _perform(ws: Workspace, change: Change, places: Places, work: Work) ->
     ended = await switch_all(places, work.parts, change.before)
     origins: dict[str, str | None] = {}
     if all(end.state == "done" for end in ended.values()):
-        origins = {p.effect.target: (await p.harness.read()).origin for p in work.parts}
+        origins = {part.effect.target: await _named_there(part) for part in work.parts}
     return await asyncio.to_thread(_record, ws, change, work, ended=ended, origins=origins)
+
+
+async def _named_there(part: Part) -> str | None:
+    """What the place calls the state that this change made; a later change is not of it."""
+    ours = [one.origin for one in await part.harness.history() if one.effect == part.effect.key]
+    return "; ".join(sorted(ours)) or (await part.harness.read()).origin
 
 
 def _record(

@@ -1,8 +1,10 @@
 """Connectors from settings: the only place where a node learns which one it talks to."""
 
 from connectors.embed.opening import open_embedder
+from connectors.harness.heads import keepers, read_heads
 from connectors.harness.opening import open_places
 from connectors.harness.several import Places
+from connectors.probe.managed import ManagedPromptsProbe
 from connectors.probe.replay_shelf import input_id
 from connectors.probe.services import open_accompanied
 from connectors.publishing.opening import Vendor, open_publisher
@@ -62,10 +64,12 @@ def open_probe(ws: Workspace) -> Probe:
             "`{kind: worker, command: [python, -m, agent.worker]}`"
         )
     replays = spec.replay is not None
-    return open_accompanied(
+    probe = open_accompanied(
         spec, root=ws.root, work=ws.work, origins=_origins(ws) if replays else {},
         fetch=lambda trace_id: open_source(ws).trace(trace_id),
     )  # fmt: skip
+    managed = keepers(open_harness(ws))
+    return ManagedPromptsProbe(probe, lambda: read_heads(managed)) if managed else probe
 
 
 def _origins(ws: Workspace) -> dict[str, TraceId]:

@@ -5,12 +5,12 @@ far it went. So a run that was killed looks at the places again, and either goes
 where somebody else changed one of them, puts the others back.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from connectors.harness.several import Places
-from contracts.errors import ConnectorError, ForeignChange
+from contracts.errors import ConnectorError, ForeignChange, PolicyRefused
 from contracts.harness import Effect, HarnessSnapshot, Provenance, Standing, effect_key
 from contracts.protocols import Harness
 
@@ -119,8 +119,9 @@ async def switch_all(places: Places, parts: Sequence[Part], before: HarnessSnaps
         return {part.effect.key: stop for part in parts}
     standing = list(zip(parts, stood, strict=True))
     for part, one in standing:
-        if one in ("before", "mixed"):
-            await part.harness.stage(part.effect, part.before, part.after)
+        why = await _stopped_by(part, _stage) if one in ("before", "mixed") else None
+        if why is not None:
+            return await _give_up(parts, part, why)
     # A foreign place first: it says itself which files, and nothing else is switched in vain.
     for part, _ in sorted(standing, key=lambda pair: pair[1] != "foreign"):
         why = await _forward(part) if await part.standing() != "after" else None
@@ -144,19 +145,42 @@ async def _moved(places: Places, parts: Sequence[Part], before: HarnessSnapshot)
 
 async def _forward(part: Part) -> Ended | None:
     """Switch one part and read it back; why it is not done, None when it is."""
-    try:
-        await part.harness.stage(part.effect, part.before, part.after)
-        await part.harness.switch(part.effect, part.before, part.after)
-    except ForeignChange as foreign:
-        return stopped(_named(part, foreign.paths), switched=foreign.switched)
-    except ConnectorError as error:
-        if error.retryable:
-            raise
-        return Ended(state="stuck", reason=f"refused: {error}")
+    why = await _stopped_by(part, _stage, _switch)
+    if why is not None:
+        return why
     if await part.standing() == "after":
         return None
     now = await part.harness.read()
     return stopped(_named(part, now.changed(part.after)), switched=True)
+
+
+Step = Callable[[Part], Awaitable[None]]
+
+
+async def _stage(part: Part) -> None:
+    await part.harness.stage(part.effect, part.before, part.after)
+
+
+async def _switch(part: Part) -> None:
+    await part.harness.switch(part.effect, part.before, part.after)
+
+
+async def _stopped_by(part: Part, *steps: Step) -> Ended | None:
+    """Take the steps; why one of them cannot be taken, now or ever.
+
+    Raises:
+        ConnectorError: the place cannot be reached; ask again later.
+    """
+    try:
+        for step in steps:
+            await step(part)
+    except ForeignChange as foreign:
+        return stopped(_named(part, foreign.paths), switched=foreign.switched)
+    except (ConnectorError, PolicyRefused) as error:
+        if isinstance(error, ConnectorError) and error.retryable:
+            raise
+        return Ended(state="stuck", reason=f"refused: {error}")
+    return None
 
 
 async def _give_up(parts: Sequence[Part], failed: Part, why: Ended) -> Outcome:

@@ -195,7 +195,7 @@ class DirectoryHarness:
         try:
             return await asyncio.to_thread(work)
         except OSError as error:
-            where = error.filename or self._root
+            where = error.filename2 or error.filename or self._root  # of a rename: to where
             raise ConnectorError(
                 f"harness: {operation} failed: {where}: {error.strerror or error}",
                 backend="directory",

@@ -79,6 +79,18 @@ class Include:
         parts = tuple(path.split("/"))
         return not _left_out(parts) and any(_leads(parts, p) for p in self._patterns)
 
+    def patterns(self) -> tuple[str, ...]:
+        """As they were given, without their order."""
+        return tuple(sorted("/".join(pattern) for pattern in self._patterns))
+
+    def starts(self) -> tuple[str, ...]:
+        """Folders and files below which all files of the harness are; empty: they may be anywhere.
+
+        As many parts as are written out in each pattern.
+        """
+        written = {p if _plain(p) else p[: _literal(p)] for p in self._patterns}
+        return () if () in written else tuple(sorted("/".join(parts) for parts in written))
+
     def names(self, path: str) -> bool:
         """Whether the folder `path` is written out in a pattern: it stays though it is empty."""
         return tuple(path.split("/")) in self._fixed
@@ -92,6 +104,11 @@ def _literal(pattern: Parts) -> int:
     """How many folders at the start of a pattern have no wildcard."""
     folders = pattern[:-1]
     return next((n for n, part in enumerate(folders) if set(part) & set("*?[")), len(folders))
+
+
+def _plain(pattern: Parts) -> bool:
+    """Whether the pattern has no wildcard at all."""
+    return _literal(pattern) == len(pattern) - 1 and not set(pattern[-1]) & set("*?[")
 
 
 def _matches(parts: Parts, pattern: Parts) -> bool:

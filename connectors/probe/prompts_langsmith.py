@@ -6,7 +6,7 @@ An owner of one's own is written "-".
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 from urllib.parse import unquote
 
@@ -16,7 +16,7 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, Prom
 from connectors.probe.loopback import Ask
 from connectors.probe.prompts_answers import Answered, not_found, refused, shown
 from connectors.probe.prompts_store import PromptError, PromptFiles, StoredPrompt
-from contracts.json_types import Json, sha256_hex
+from contracts.json_types import Json, canonical_json, sha256_hex
 
 _HASH: Final = re.compile(r"[0-9a-f]{8,64}")
 _THEN: Final = "2026-01-01T00:00:00+00:00"
@@ -48,11 +48,47 @@ def answer_langsmith(path: str, ask: Ask, files: PromptFiles) -> Answered:
         return refused(ask.method, path)
     if len(parts) == 1 and parts[0] in _FIXED:
         return Answered.of(200, _FIXED[parts[0]])
-    if parts[0] == "commits" and len(parts) in (3, 4):
-        return _commit(parts[1], parts[2], parts[3] if len(parts) == 4 else None, files)
-    if parts[0] == "repos" and len(parts) == 3:
-        return _repo(parts[1], parts[2], files)
-    return not_found(path)
+    return _read(parts, ask.query, files) or not_found(path)
+
+
+def _read(parts: Sequence[str], query: Mapping[str, str], files: PromptFiles) -> Answered | None:
+    """The answer to a read of a prompt or a skill; None: it is none."""
+    match parts:
+        case ["commits", owner, repo]:
+            return _commit(owner, repo, None, files, model=False)
+        case ["commits", owner, repo, which]:
+            return _commit(owner, repo, which, files, model=_with_model(query))
+        case ["repos", owner, repo]:
+            return _repo(owner, repo, files)
+        case ["platform", "hub", "repos", _, repo, "directories"]:
+            return _directory(repo, query, files)
+        case ["v1", "platform", "hub", "repos", _, repo, "directories"]:
+            return _directory(repo, query, files)
+        case _:
+            return None
+
+
+def _directory(repo: str, query: Mapping[str, str], files: PromptFiles) -> Answered:
+    """A skill's files as the harness has them. Of an agent it has the texts alone."""
+    if query.get("repo_type") == "agent":
+        return not_found(
+            repo, f"the agent {shown(repo)} is pulled whole; the harness has its texts"
+        )
+    found = files.folder(f"skills/{repo}/")
+    if not found:
+        return not_found(repo, f"the harness has no skills/{shown(repo)}/")
+    if query.get("commit"):
+        return not_found(repo, f"the skill {shown(repo)} is read by a commit, not as it is newest")
+    entries: dict[str, Json] = {}
+    for name, data in sorted(found.items()):
+        try:
+            entries[name] = {"type": "file", "content": data.decode()}
+        except UnicodeDecodeError:
+            return not_found(repo, f"skills/{shown(repo)}/{shown(name)} is no text in UTF-8")
+    commit = sha256_hex(
+        b"".join(canonical_json([name, sha256_hex(d)]) for name, d in found.items())
+    )
+    return Answered.of(200, {"commit_hash": commit, "commit_id": _uuid(commit), "files": entries})
 
 
 def _stored(owner: str, repo: str, files: PromptFiles) -> StoredPrompt | Answered:
@@ -66,17 +102,22 @@ def _stored(owner: str, repo: str, files: PromptFiles) -> StoredPrompt | Answere
     return stored or not_found(repo, f"the harness has no prompts/{shown(repo)}.json")
 
 
-def _commit(owner: str, repo: str, which: str | None, files: PromptFiles) -> Answered:
+def _with_model(query: Mapping[str, str]) -> bool:
+    """Whether the agent asks for the model that a prompt was saved with, too."""
+    return query.get("include_model", "").lower() == "true" or "model" in query.get("include", "")
+
+
+def _commit(
+    owner: str, repo: str, which: str | None, files: PromptFiles, *, model: bool
+) -> Answered:
     stored = _stored(owner, repo, files)
     if isinstance(stored, Answered):
         return stored
-    if which is not None and _HASH.fullmatch(which) and which != stored.commit:
-        return not_found(repo, f"{shown(repo)} is read by its commit, which no edit changes")
-    if which is not None and which != stored.commit and not stored.under(which):
-        return not_found(repo, f"{shown(repo)} is read under a tag that its file does not name")
+    if which is not None and which != stored.commit and (why := _past_it(stored, which)):
+        return not_found(repo, f"{shown(repo)} is read {why}")
     try:
-        manifest = stored.manifest or manifest_of(stored)
-    except (ValueError, TypeError, KeyError):
+        manifest = _answered(stored.manifest or manifest_of(stored), model=model)
+    except (ValueError, TypeError, KeyError, ImportError):
         return not_found(repo, f"prompts/{shown(repo)}.json is no template of LangChain's")
     found: Mapping[str, Json] = {
         "commit_hash": stored.commit, "manifest": manifest, "examples": [], "description": None,
@@ -88,6 +129,25 @@ def _commit(owner: str, repo: str, which: str | None, files: PromptFiles) -> Ans
                   "repo_id": _ID, "manifest_id": _ID, "full_name": repo}  # fmt: skip
         return Answered.of(200, {"commits": [listed], "total": 1})
     return Answered.of(200, found)
+
+
+def _past_it(stored: StoredPrompt, which: str) -> str | None:
+    """Why an edit of the prompt would not reach who reads it so; None: it would."""
+    if _HASH.fullmatch(which):
+        return "by its commit, which no edit changes"
+    if stored.under(which):
+        return None
+    newest = "as its newest commit, and an edit moves the tag"
+    return newest if which == "latest" else "under a tag that its file does not name"
+
+
+def _answered(manifest: Mapping[str, Json], *, model: bool) -> Mapping[str, Json]:
+    """As the hub answers: of a prompt with a model the prompt alone, unless it is asked for."""
+    names, kwargs = manifest.get("id"), manifest.get("kwargs")
+    if model or not isinstance(names, list) or names[-1:] != ["RunnableSequence"]:
+        return manifest
+    first = kwargs.get("first") if isinstance(kwargs, Mapping) else None
+    return first if isinstance(first, Mapping) else manifest
 
 
 def _repo(owner: str, repo: str, files: PromptFiles) -> Answered:

@@ -1,4 +1,4 @@
-"""The managed prompts of a harness: what `prompts/<name>.json` and plain text files hold."""
+"""The managed prompts of a harness: what `prompts/<name>.json` and text files hold."""
 
 import json
 import re
@@ -6,6 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, cast
 
+from connectors.prompts.text import (
+    CHAT_SUFFIX,
+    PromptTextError,
+    chat_messages,
+    is_chat,
+    prompt_name,
+)
 from contracts.harness import HarnessSnapshot
 from contracts.json_types import Json, sha256_hex
 
@@ -38,10 +45,13 @@ class StoredPrompt:
     template_format: TemplateFormat
     commit: str
     """64 hex digits that change with the file."""
+    latest: bool = True
+    """Whether an agent that asks for the newest version reads the prompt, too."""
 
     def under(self, label: str) -> bool:
         """Whether an agent that asks for this label reads the prompt."""
-        return not self.labels or label in {*self.labels, "latest"}
+        newest = label == "latest" and self.latest
+        return not self.labels or newest or label in self.labels
 
 
 class PromptFiles:
@@ -52,23 +62,33 @@ class PromptFiles:
 
     def names(self) -> Iterator[str]:
         """Of the prompts under `prompts/`, sorted."""
-        for path in sorted(self._files):
+        found: set[str] = set()
+        for path in self._files:
             stem, dot, ending = path.removeprefix(FOLDER).rpartition(".")
             if path.startswith(FOLDER) and dot and ending in ("json", "md", "txt"):
-                yield stem
+                found.add(prompt_name(path) if is_chat(path) else stem)
+        yield from sorted(found)
 
     def get(self, name: str) -> StoredPrompt | None:
-        """The prompt: `prompts/<name>` with .json, .md or .txt, else the file `<name>.md`.
+        """The prompt: `prompts/<name>` with .json, .chat.md, .md or .txt, else `<name>.md`.
 
         Raises:
             PromptError: there is such a file and it is no prompt.
         """
-        for path in (f"{FOLDER}{name}.json", f"{FOLDER}{name}.md", f"{FOLDER}{name}.txt",
-                     f"{name}.md", name):  # fmt: skip
+        for path in (f"{FOLDER}{name}.json", f"{FOLDER}{name}{CHAT_SUFFIX}", f"{FOLDER}{name}.md",
+                     f"{FOLDER}{name}.txt", f"{name}.md", name):  # fmt: skip
             data = self._files.get(path)
-            if data is not None:
+            if data is not None and not (is_chat(path) and prompt_name(path) != name):
                 return _prompt(name, path, data)
         return None
+
+    def folder(self, path: str) -> Mapping[str, bytes]:
+        """The files below a folder of the harness, by their path in it."""
+        return {
+            name.removeprefix(path): data
+            for name, data in self._files.items()
+            if name.startswith(path)
+        }
 
     def resolved(self, stored: StoredPrompt) -> StoredPrompt:
         """The prompt with the prompts that it names put in, as Langfuse does it.
@@ -103,7 +123,9 @@ class PromptFiles:
 def _prompt(name: str, path: str, data: bytes) -> StoredPrompt:
     try:
         text = data.decode("utf-8-sig")
-        value = json.loads(text) if path.endswith(".json") else {"prompt": text}
+        value = json.loads(text) if path.endswith(".json") else {"prompt": _plain(path, text)}
+    except PromptTextError as error:
+        raise PromptError(f"{path}: {error}") from None
     except (ValueError, RecursionError):
         raise PromptError(f"{path} is no JSON in UTF-8") from None
     if not isinstance(value, dict):
@@ -127,7 +149,12 @@ def _prompt(name: str, path: str, data: bytes) -> StoredPrompt:
         manifest=manifest,
         template_format=form if form in ("mustache", "jinja2") else "f-string",
         commit=sha256_hex(data),
+        latest=given.get("latest") is not False,
     )
+
+
+def _plain(path: str, text: str) -> Json:
+    return list[Json](chat_messages(text)) if is_chat(path) else text
 
 
 def _usable(prompt: Json) -> bool:

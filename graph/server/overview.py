@@ -22,14 +22,17 @@ from graph.server.views import (
     ProblemView,
     ReleasePage,
     ReleaseView,
+    StoryView,
     UndoAnswer,
     finding_view,
     incident_view,
     release_view,
+    story_view,
 )
 from memory.incidents import Incident, IncidentState
 from memory.knowledge import FindingState
 from memory.ledger import Ledger
+from nodes.attribution.story import story_of
 from nodes.decide import Person
 
 router = APIRouter()
@@ -58,6 +61,15 @@ async def read_release(
     """One release."""
     door, found = await door_holding(installation, caller, "read", "release", _release(release))
     return release_view(found, door.ws.project)
+
+
+@router.get("/releases/{release}/story")
+async def read_story(
+    release: str, installation: InstallationDep, caller: PrincipalDep
+) -> StoryView:
+    """The whole story of a release, from its alert to what came of it."""
+    door, _ = await door_holding(installation, caller, "read", "release", _release(release))
+    return story_view(await asyncio.to_thread(story_of, door.ws, release))
 
 
 @router.post(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.faults_apply import Fault, Told, every, tell
+from benchmarks.faults_apply import every, tell
+from benchmarks.faults_apply_told import Fault, Told
 
 pytestmark = [pytest.mark.servers, pytest.mark.kill]
 

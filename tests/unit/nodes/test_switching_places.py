@@ -26,7 +26,13 @@ class Unwilling(DirectoryHarness):
     def __init__(self, root: Path, work: Path) -> None:
         super().__init__(root, ["*.md"], work)
         self.refusals: list[ConnectorError] = []
+        self.stage_refusals: list[PolicyRefused] = []
         self.after_switch: list[Deed] = []
+
+    async def stage(self, effect: Effect, before: HarnessSnapshot, after: HarnessSnapshot) -> None:
+        if self.stage_refusals:
+            raise self.stage_refusals.pop(0)
+        await super().stage(effect, before, after)
 
     async def switch(self, effect: Effect, before: HarnessSnapshot, after: HarnessSnapshot) -> None:
         if self.refusals:
@@ -160,6 +166,15 @@ def test_a_place_that_refuses_for_good_puts_the_others_back(tmp_path: Path) -> N
     outcome = world.switch()
     assert world.states(outcome) == {"a": "aborted", "b": "stuck", "c": "aborted"}
     assert world.texts() == ["a before", "b before", "c before"]
+
+
+def test_a_place_that_refuses_to_stage_leaves_every_place_as_it_is(tmp_path: Path) -> None:
+    world = Several(tmp_path)
+    world.harnesses["b"].stage_refusals.append(PolicyRefused("too large"))
+    outcome = world.switch()
+    assert world.states(outcome) == {"a": "aborted", "b": "stuck", "c": "aborted"}
+    assert world.texts() == ["a before", "b before", "c before"]
+    assert "refused: too large" in {end.reason for end in outcome.values()}
 
 
 def test_a_place_that_cannot_be_reached_decides_nothing_and_the_next_call_goes_on(

@@ -95,3 +95,18 @@ def test_a_safe_path_is_given_back(path: str) -> None:
 def test_an_unsafe_path_is_refused_with_the_reason(path: str, why: str) -> None:
     with pytest.raises(PolicyRefused, match=why):
         checked_path(path)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "starts"),
+    [
+        (["instructions/*.md", "skills/**"], ("instructions", "skills")),
+        (["a/b/AGENTS.md", "a/b/c*/x"], ("a/b", "a/b/AGENTS.md")),
+        (["a/b/*.md", "*.md"], ()),
+        (["**/SKILL.md"], ()),
+    ],
+)
+def test_the_starts_hold_every_file_that_the_patterns_name(
+    patterns: list[str], starts: tuple[str, ...]
+) -> None:
+    assert Include(patterns).starts() == starts
