@@ -160,6 +160,12 @@ class HarnessSettings(_Section):
         return tuple(pattern for target in self.targets for pattern in target.mounted)
 
     @property
+    def fixed(self) -> tuple[str, ...]:
+        """Patterns of paths where nothing can be added: where it could not be taken back."""
+        kept = (t.mounted for t in self.targets if isinstance(t, LangfusePromptsTarget))
+        return tuple(pattern for mounted in kept for pattern in mounted)
+
+    @property
     def folders(self) -> tuple[DirectoryTarget | GitTarget, ...]:
         """The places that are files of this machine."""
         return tuple(t for t in self.targets if isinstance(t, DirectoryTarget | GitTarget))

@@ -21,7 +21,7 @@ EVIDENCE = "evidence."
 INSTRUCTIONS = "{instructions}"
 """Stands for the operator's first instruction file, where an edit names a file."""
 _HOLE = re.compile(r"\{\{|\}\}|\{([a-z][a-z0-9_]*)\}|[{}]")
-_DERIVED = ("_slug", "_words")
+_DERIVED = ("_slug", "_words", "_listed")
 _ANCHORED: tuple[OperationName, ...] = ("replace", "insert_after", "remove")
 
 
@@ -98,13 +98,16 @@ class Playbook(_Part):
     edit: _Edit
     otherwise: tuple[_Edit, ...] = ()
     """Edits to try in order where the first has no place in the operator's files."""
+    again: str | None = Field(default=None, min_length=1)
+    """What takes the place of this playbook's own text where that stands in the harness already
+    and the finding came back; None: it is not offered again. Of a skill it is the body."""
 
     @model_validator(mode="after")
     def _holes_are_known(self) -> Self:
         known = {n + suffix for n in self.needs for suffix in ("", *_DERIVED)}
         edits = [e for edit in (self.edit, *self.otherwise) for e in edit]
         templates = [t for e in edits for t in e.templates]
-        for template in (self.why, self.falsifier or "", *templates):
+        for template in (self.why, self.falsifier or "", self.again or "", *templates):
             unknown = sorted(holes(template) - known)
             if unknown:
                 raise ValueError(f"{{{unknown[0]}}} is not in `needs`")
@@ -164,7 +167,18 @@ def _read(file: Path) -> tuple[str, str]:
     try:
         return file.name, file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file.name}: cannot be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigError(f"{file.name}: cannot be read: {why}") from error
+
+
+def read_playbook(file: Path) -> Playbook:
+    """One playbook file of the operator's.
+
+    Raises:
+        ConfigError: see `load_playbooks`.
+    """
+    name, text = _read(file)
+    return parse_playbook(text, name)
 
 
 def _by_id(texts: Iterable[tuple[str, str]]) -> dict[str, Playbook]:

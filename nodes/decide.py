@@ -25,7 +25,7 @@ from contracts.proposals import (
 )
 from memory.proposals import StoredProposal
 from memory.workspace import Workspace, open_workspace
-from nodes.evolution.revise import edited_revision
+from nodes.evolution.revise import edited_revision, picked_label
 from nodes.ports import open_harness
 
 WAITING: Mapping[CardKind, frozenset[ProposalState]] = {
@@ -197,13 +197,15 @@ def _insert(
         except PolicyRefused as refused:
             return Entered(problem=f"the edit is refused: {refused}")
     why, note = reason if reason is not None else (None, None)
+    label = picked_label(said.get("edited_action")) if kind == "edit" else None
     decision = Decision(
         id=DecisionId(
             content_id("d-", proposal.id, str(proposal.revision), card, str(seat), proposal.hash)
         ),
         proposal=proposal.id, revision=proposal.revision, proposal_hash=proposal.hash,
         card=card, seat=seat, type=kind, by=who.name or "", via=who.via, at=ws.ledger.db.clock(),
-        reason=why if kind == "reject" else None, note=note if kind == "reject" else None,
+        reason=why if kind == "reject" else None,
+        note=note if kind == "reject" else f"picked alternative {label}" if label else None,
         binds=_binds(ws, proposal, card), request_key=who.key,
     )  # fmt: skip
     with ws.ledger.db.write() as tx:

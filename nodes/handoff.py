@@ -29,6 +29,9 @@ ROSE = 0.01
 RECURRED_UNITS = 2
 """Units from which a failure that was gone is back; one may be chance, as for new findings."""
 
+ELSEWHERE = "elsewhere"
+"""Under which evolution keeps, beside a finding's evidence, what steers it outside the harness."""
+
 _SUGGESTIONS: Mapping[Remedy, str] = {
     "instructions": "Say in the agent's instructions what to do in this case, at the step named.",
     "skill": "Give the agent a skill for this step, with the order of calls that works.",
@@ -56,14 +59,22 @@ class HandoffWrites(TypedDict):
     handoff: str
 
 
-def ticket(finding: Finding, why: str, evidence: Sequence[JsonObject] = ()) -> dict[str, Json]:
+def ticket(
+    finding: Finding,
+    why: str,
+    evidence: Sequence[JsonObject] = (),
+    steered_by: JsonObject | None = None,
+) -> dict[str, Json]:
     """What the owner of the code or the infrastructure needs to start. A pure function.
 
     Args:
         finding: what keeps failing.
         why: why no edit of text is drafted for it.
         evidence: `{trace_id, span_id, quote, failed}` of its spans, masked and cut.
+        steered_by: `{suggestion, places: [{path, line, end_line, name}], prompt}` where the text
+            that steers it stands outside the harness; None: it does not, as far as known.
     """
+    own = steered_by.get("suggestion") if steered_by is not None else None
     _, place, _ = (*finding.signature.partition("~")[0].split(":"), "", "")[:3]
     return {
         "title": finding.title,
@@ -72,7 +83,8 @@ def ticket(finding: Finding, why: str, evidence: Sequence[JsonObject] = ()) -> d
         "why": why,
         "cause": finding.diagnosis.summary,
         "falsifier": finding.diagnosis.falsifier,
-        "suggestion": _SUGGESTIONS[finding.remedy],
+        "suggestion": own if isinstance(own, str) else _SUGGESTIONS[finding.remedy],
+        **({} if steered_by is None else {"steered_by": dict(steered_by)}),
         "signature": finding.signature,
         "severity": finding.severity,
         "counts": {"units": finding.units, "units_total": finding.units_total},
@@ -94,6 +106,7 @@ def ticket_text(ticket_body: Mapping[str, Json]) -> str:
         "",
         f"Where: {ticket_body.get('where')}, at `{ticket_body.get('place')}`. "
         f"{ticket_body.get('why')}",
+        *_steered(ticket_body),
         f"Counted: {counts.get('units')} of {counts.get('units_total')}, "
         f"{ticket_body.get('change')}; seen {_span(ticket_body)}.",
         f"Cause, as far as known: {ticket_body.get('cause')}",
@@ -107,6 +120,20 @@ def ticket_text(ticket_body: Mapping[str, Json]) -> str:
             quote = clean(str(line.get("quote")), 300).replace("`", "'")
             lines.append(f"- trace {line.get('trace_id')}, span {line.get('span_id')}: `{quote}`")
     return "\n".join(lines)
+
+
+def _steered(ticket_body: Mapping[str, Json]) -> Sequence[str]:
+    """The places in code that steer it, one a line."""
+    found = ticket_body.get("steered_by")
+    lines: list[str] = []
+    for place in _list(found, "places") if isinstance(found, Mapping) else ():
+        if isinstance(place, Mapping):
+            path = clean(str(place.get("path")), 300).replace("`", "'")
+            name = clean(str(place.get("name") or ""), 80).replace("`", "'")
+            first, last = place.get("line"), place.get("end_line")
+            at = f"line {first}" if first == last else f"lines {first}-{last}"
+            lines.append(f"Steered by: `{path}`, {at}{f', `{name}`' if name else ''}")
+    return lines
 
 
 def _span(ticket_body: Mapping[str, Json]) -> str:
@@ -130,13 +157,15 @@ def file_ticket(
     finding: Finding,
     why: str,
     evidence: Sequence[JsonObject] = (),
+    *,
+    steered_by: JsonObject | None = None,
 ) -> None:
     """File it, bring an open one up to date, or open a closed one again when its rate rose.
 
     A closed ticket whose finding is merely still there stays closed.
     """
     known = ledger.handoffs.get_in(tx, finding.id)
-    body = ticket(finding, why, evidence)
+    body = ticket(finding, why, evidence, steered_by)
     if known is None:
         filed: dict[str, Json] = {"units": finding.units, "units_total": finding.units_total}
         ledger.handoffs.file(tx, finding.id, {**body, "filing": 1, "filed": filed})
@@ -220,11 +249,15 @@ async def handoff(state: HandoffReads, runtime: Runtime[RunContext]) -> HandoffW
 
 def _file(ws: Workspace, thread: str, finding_id: str, why: str | None) -> None:
     finding = ws.ledger.knowledge.finding(finding_id).finding
-    lines = ws.ledger.knowledge.evidence(finding_id).get("evidence")
+    kept = ws.ledger.knowledge.evidence(finding_id)
+    lines, steered_by = kept.get("evidence"), kept.get(ELSEWHERE)
     quoted = [one for one in lines if isinstance(one, Mapping)] if isinstance(lines, list) else []
 
     def write(tx: Connection) -> dict[str, Json]:
-        file_ticket(ws.ledger, tx, finding, why or why_text_cannot(finding), quoted)
+        file_ticket(
+            ws.ledger, tx, finding, why or why_text_cannot(finding), quoted,
+            steered_by=steered_by if isinstance(steered_by, Mapping) else None,
+        )  # fmt: skip
         return {"finding": finding.id}
 
     ws.ledger.steps.once(thread, f"handoff:{finding_id}", write)

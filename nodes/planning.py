@@ -17,10 +17,12 @@ from contracts.gate import (
 )
 from contracts.json_types import sha256_hex
 from contracts.proposals import Proposal
+from memory.budget import count_tokens
 from memory.case_runs import Passes
 from memory.cases import fingerprint
 from memory.workspace import Workspace
 from nodes.casebook import Casebook, members, read_casebook
+from nodes.evolution.shrinking import shrinks
 from nodes.gate.conditions import LEAKED, judge_problems, judges_of, seen_by_editor
 from nodes.gate.design import design_plan
 from nodes.gate.leaks import leaked
@@ -179,6 +181,8 @@ def _designed(
 ) -> GatePlan:
     """The plan on one sealed set. Its use counts gates that ran what is planned, or siblings."""
     gate, probe, book = ws.settings.gate, ws.settings.probe, inputs.book
+    # Where there is a case to mend, an edit that only takes text out has to mend it like any other.
+    smaller = None if book.tagged("target") else _smaller(ws, proposal)
 
     def on(use: int) -> GatePlan:
         return design_plan(
@@ -192,13 +196,24 @@ def _designed(
             max_targets=gate.max_targets, max_runs=gate.max_runs, max_usd=gate.max_usd,
             max_seconds=gate.max_seconds, deadline_s=probe.timeout_s if probe else 30.0,
             seed=seed_of(proposal), discordance=None, runs=runs, exempt=inputs.exempt,
-            quarantined=inputs.quarantined,
+            quarantined=inputs.quarantined, purpose="fix" if smaller is None else "simplify",
+            tokens=smaller,
         )  # fmt: skip
 
     use = 1 + ws.ledger.sealed.uses_of(members(sealed))
     plan = on(use)
     exact = 1 + ws.ledger.sealed.uses_of(sealed_members(plan))
     return on(exact) if plan.sealed and exact != use else plan
+
+
+def _smaller(ws: Workspace, proposal: Proposal) -> tuple[int, int] | None:
+    """Tokens of the edited files before and after an edit that only takes text out, else None.
+
+    Its baseline is the base: every accept ends an epoch, so that this one began there.
+    """
+    before = ws.ledger.artifacts.snapshot(proposal.base_revision)
+    after = ws.ledger.artifacts.snapshot(proposal.candidate_revision)
+    return shrinks(before, after, lambda text: count_tokens(text).tokens)
 
 
 def seed_of(proposal: Proposal) -> int:

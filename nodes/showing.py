@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import cast
 
 from connectors.review.card import EvidenceLine, ReviewCard, TrailEntry, build_card
+from connectors.review.card_alternatives import SHORT_FOLD
 from connectors.review.diff import FileDiff, unified
 from connectors.review.payload import hitl_request
 from contracts.codec import from_json, to_json
@@ -12,11 +13,12 @@ from contracts.errors import UsageError
 from contracts.gate import GatePlan
 from contracts.harness import HarnessSnapshot
 from contracts.json_types import Json, JsonObject
-from contracts.proposals import CardKind, Proposal
+from contracts.proposals import Alternative, CardKind, Decision, Proposal
 from memory.proposals import StoredCard, StoredProposal
 from memory.semantic_texts import title_of
 from memory.workspace import Workspace
 from nodes.decide import seats_needed
+from nodes.evolution.alternatives import sides
 from nodes.insights.recall import kept
 from nodes.insights.tried import tries
 
@@ -53,6 +55,7 @@ def card_for(ws: Workspace, stored: StoredProposal, kind: CardKind) -> StoredCar
         unit="session" if evidence.get("unit") == "session" else "trace",
         warnings=(PARTIAL,) if evidence.get("read") == "partial" else (),
         people=None if kind == "undo" else seats_needed(proposal.risk, second),
+        alternatives=_alternatives(ws, proposal, before) if kind == "approve" else (),
     )  # fmt: skip
     return StoredCard(
         proposal=proposal.id, revision=proposal.revision, kind=kind,
@@ -62,14 +65,22 @@ def card_for(ws: Workspace, stored: StoredProposal, kind: CardKind) -> StoredCar
 
 
 def _diffs(proposal: Proposal, before: HarnessSnapshot, after: HarnessSnapshot) -> list[FileDiff]:
-    def data(snapshot: HarnessSnapshot, path: str) -> bytes | None:
-        file = snapshot.files.get(path)
-        return None if file is None else file.data
+    return [unified(c.path, *sides(before, after, c.path)) for c in proposal.files]
 
-    return [
-        unified(change.path, data(before, change.path), data(after, change.path))
-        for change in proposal.files
-    ]
+
+def _alternatives(
+    ws: Workspace, proposal: Proposal, before: HarnessSnapshot
+) -> list[tuple[Alternative, list[FileDiff]]]:
+    """The other drafts with the beginnings of their diffs."""
+    found: list[tuple[Alternative, list[FileDiff]]] = []
+    for one in proposal.alternatives:
+        after = ws.ledger.artifacts.snapshot(one.candidate_revision)
+        diffs = [
+            unified(change.path, *sides(before, after, change.path), fold=SHORT_FOLD)
+            for change in one.files
+        ]
+        found.append((one, diffs))
+    return found
 
 
 def _texts(proposal: Proposal, after: HarnessSnapshot) -> dict[str, str]:
@@ -120,7 +131,7 @@ def _trail(ws: Workspace, proposal: Proposal) -> list[TrailEntry]:
             entries += [
                 TrailEntry(
                     at=decision.at, who=decision.by,
-                    what=f"{decision.type} r{decision.revision} ({kind} card, {decision.via})",
+                    what=_said(decision, kind),
                 )
                 for decision in ws.ledger.proposals.decisions(one.id, one.revision, kind)
             ]  # fmt: skip
@@ -132,6 +143,11 @@ def _trail(ws: Workspace, proposal: Proposal) -> list[TrailEntry]:
         for remark in ws.ledger.trail.of(proposal.id)
     ]  # fmt: skip
     return sorted(entries, key=lambda entry: entry.at)
+
+
+def _said(decision: Decision, kind: CardKind) -> str:
+    said = f"{decision.type} r{decision.revision} ({kind} card, {decision.via})"
+    return f"{said}: {decision.note}" if decision.type == "edit" and decision.note else said
 
 
 def newest_card(ws: Workspace, proposal_id: str) -> StoredCard:

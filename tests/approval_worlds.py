@@ -18,6 +18,8 @@ from memory.inbox import decisions_on
 from memory.ledger import Ledger, open_ledger
 from memory.proposals import StoredProposal
 from memory.workspace import open_project, register
+from nodes.evolution.alternatives import labelled, make_alternative
+from nodes.evolution.edits import apply_operations
 from nodes.ports import open_harness
 from nodes.showing import card_for
 from tests.card_worlds import MAIN, edit, finding, inserting, proposal
@@ -72,32 +74,40 @@ def installation(folder: Path, *projects: str, **more: object) -> Inbox:
 def wait(
     inbox: Inbox, which: str = "p-4k7q2m6xza", *, project: str = "refunds", text: str = ADDED,
     revision: int = 1, risk: Risk = "low", author: str = "playbook:kind-words",
-    thread: str | None = None,
+    thread: str | None = None, others: Sequence[str] = (),
 ) -> Proposal:  # fmt: skip
-    """A proposal revision that waits, with its card."""
+    """A proposal revision that waits, with its card; `others`: what its alternatives add."""
     operation = inserting("instructions/main.md", ANCHOR, f"{text}\n")
     return wait_for(
         inbox, (operation,), which=which, project=project, revision=revision, risk=risk,
-        author=author, thread=thread,
+        author=author, thread=thread, others=others,
     )  # fmt: skip
 
 
 def wait_for(
     inbox: Inbox, operations: Sequence[Operation], *, which: str, project: str = "refunds",
     revision: int = 1, risk: Risk = "low", author: str = "playbook:kind-words",
-    thread: str | None = None,
+    thread: str | None = None, others: Sequence[str] = (),
 ) -> Proposal:  # fmt: skip
     """The same for any operations."""
     ws = open_project(inbox.home, project)
     before = asyncio.run(open_harness(ws).read())
     drafted, after = proposal(before, edit(*operations, author=author), revision=revision)
     found = finding()
+    drafts = [
+        edit(inserting("instructions/main.md", ANCHOR, f"{one}\n"), author=author) for one in others
+    ]
+    afters = [apply_operations(before, draft.operations) for draft in drafts]
+    alternatives = [
+        make_alternative(before, theirs, draft, checks=drafted.checks, rejected=())
+        for theirs, draft in zip(afters, drafts, strict=True)
+    ]
     made = replace(
         drafted, id=ProposalId(which), project=project, risk=risk, thread=thread or f"t-{which}",
-        created_at=ws.ledger.db.clock(), finding_id=found.id,
+        created_at=ws.ledger.db.clock(), finding_id=found.id, alternatives=labelled(alternatives),
     )  # fmt: skip
     with ws.ledger.db.write() as tx:
-        for kept in (before, after):
+        for kept in (before, after, *afters):
             ws.ledger.artifacts.put_snapshot(tx, kept)
         ws.ledger.knowledge.put_finding(tx, found)
         ws.ledger.proposals.insert(tx, made, state="waiting")

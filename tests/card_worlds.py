@@ -1,16 +1,19 @@
 """A finding, a proposal and its gate, as the tests of drafting and of the card use them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from connectors.review.card import EvidenceLine, ReviewCard, TrailEntry, build_card
-from connectors.review.diff import total, unified
+from connectors.review.card_alternatives import SHORT_FOLD
+from connectors.review.diff import FileDiff, total, unified
 from contracts.findings import Diagnosis, Finding, FindingId, Remedy, Signature
 from contracts.gate import CaseId, CaseOutcome, Claim, GatePlan, GateReport, PlannedCase
 from contracts.harness import HarnessFile, HarnessSnapshot, Revision
 from contracts.json_types import Json, JsonObject
 from contracts.proposals import (
+    Alternative,
     CardKind,
     DecisionId,
     Draft,
@@ -22,6 +25,7 @@ from contracts.proposals import (
     ReleaseId,
 )
 from contracts.traces import SpanId, TraceId
+from nodes.evolution.alternatives import labelled, make_alternative
 from nodes.evolution.edits import apply_operations, describe_files
 from nodes.evolution.policy import check, risk_of
 
@@ -208,6 +212,18 @@ QUOTES = (
 TRAIL = (TrailEntry(at=NOW, who="tracemend", what="proposed r1 (playbook:tool-timeout-retry)"),)
 
 
+def _alternative(base: HarnessSnapshot, draft: Draft) -> Alternative:
+    after = apply_operations(base, draft.operations)
+    checks = check(base, after, draft, include=INCLUDE, invariants=())
+    return make_alternative(base, after, draft, checks=checks, rejected=())
+
+
+def _short(base: HarnessSnapshot, draft: Draft) -> list[FileDiff]:
+    after = apply_operations(base, draft.operations)
+    paths = base.changed(after)
+    return [unified(p, *_sides(base, after, p), fold=SHORT_FOLD) for p in paths]
+
+
 def card(
     kind: CardKind = "approve",
     *,
@@ -217,10 +233,12 @@ def card(
     evidence: Sequence[EvidenceLine] = QUOTES,
     trail: Sequence[TrailEntry] = TRAIL,
     warnings: Sequence[str] = (),
+    others: Sequence[Draft] = (),
 ) -> ReviewCard:
     """A card of the kind, built from real operations, checks and diffs."""
     base = before or harness(main=MAIN)
     made, after = proposal(base, draft or edit(RETRY))
+    made = replace(made, alternatives=labelled([_alternative(base, one) for one in others]))
     old, new = (after, base) if kind == "undo" else (base, after)
     diffs = [unified(p, *_sides(old, new, p)) for p in base.changed(after)]
     return build_card(
@@ -228,6 +246,8 @@ def card(
         plan=plan(base.revision, after.revision),
         report=report() if kind == "override" else None,
         trail=trail, expires_at=datetime(2026, 3, 17, 9, 30, tzinfo=UTC), now=NOW,
+        alternatives=[(one, _short(base, theirs))
+                      for one, theirs in zip(made.alternatives, others, strict=True)],
         release=release(base.revision, after.revision) if kind == "undo" else None,
         evidence=evidence, warnings=warnings,
     )  # fmt: skip

@@ -6,11 +6,23 @@ trace, a model or the harness is cleaned and redacted here, so that no skin can 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal
 
-from connectors.review.clean import is_hidden, one_line, safe
-from connectors.review.diff import DiffStats, FileDiff, FileStatus, total
+from connectors.review.card_alternatives import AlternativeView, alternative_view
+from connectors.review.card_facts import (
+    answers_of,
+    counts_of,
+    expires_words,
+    question_of,
+    rollback_of,
+    size_words,
+    standing,
+    why_of,
+)
+from connectors.review.card_files import FileView, file_view, hidden_in
+from connectors.review.clean import is_hidden, one_line
+from connectors.review.diff import FileDiff, total
 from connectors.review.gate_view import (
     Fact,
     GateTable,
@@ -22,16 +34,7 @@ from connectors.review.gate_view import (
 )
 from contracts.findings import Finding
 from contracts.gate import GatePlan, GateReport
-from contracts.proposals import (
-    REJECT_REASONS,
-    CardKind,
-    Check,
-    Proposal,
-    Release,
-    Risk,
-)
-
-_KEY_BEGINS, _KEY_ENDS = "-----BEGIN", "-----END"
+from contracts.proposals import Alternative, CardKind, Check, Proposal, Release, Risk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,21 +56,6 @@ class TrailEntry:
     at: datetime
     who: str
     what: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileView:
-    """One file's diff, safe to show. `added` and `removed` count the whole diff."""
-
-    path: str
-    status: FileStatus
-    added: int | None
-    """None: no lines to count, since a side is no text."""
-    removed: int | None
-    lines: tuple[str, ...]
-    folded_added: int
-    folded_removed: int
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +91,8 @@ class ReviewCard:
     answers: tuple[Fact, ...]
     expires_at: datetime | None
     built_at: datetime
+    alternatives: tuple[AlternativeView, ...] = ()
+    """Other drafts for the same finding, which a person may pick instead."""
 
 
 def build_card(
@@ -122,6 +112,7 @@ def build_card(
     unit: Literal["session", "trace"] = "trace",
     people: int | None = None,
     warnings: Sequence[str] = (),
+    alternatives: Sequence[tuple[Alternative, Sequence[FileDiff]]] = (),
 ) -> ReviewCard:
     """The card of one proposal revision.
 
@@ -141,9 +132,12 @@ def build_card(
         unit: what the finding counts.
         warnings: what a person must know first, such as traces that were read in part.
         people: how many must approve; None: two where the risk is high, else one.
+        alternatives: the proposal's other drafts with their short diffs; on a card "approve" only.
     """
     lines = total(diffs)
     ahead = None if kind == "undo" else plan
+    others = alternatives if kind == "approve" else ()
+    all_diffs = [*diffs, *(diff for _, theirs in others for diff in theirs)]
     return ReviewCard(
         kind=kind,
         proposal_id=proposal.id,
@@ -155,20 +149,20 @@ def build_card(
         headline=" · ".join(
             [
                 f"{proposal.id} r{proposal.revision}",
-                _size(diffs, lines),
+                size_words(diffs, lines),
                 f"risk {proposal.risk}",
-                _standing(kind, release),
-                *([] if expires_at is None else [_expires(expires_at - now)]),
+                standing(kind, release),
+                *([] if expires_at is None else [expires_words(expires_at - now)]),
             ]
         ),
-        question=_question(kind, release),
-        why=_why(proposal, finding, unit),
-        counts=_counts(finding, unit),
+        question=question_of(kind, release),
+        why=why_of(proposal.draft, finding, unit),
+        counts=counts_of(finding, unit),
         evidence=tuple(map(_safe_evidence, evidence)),
-        files=tuple(map(_file_view, diffs)),
+        files=tuple(map(file_view, diffs)),
         lines_added=lines.added,
         lines_removed=lines.removed,
-        warnings=(*(one_line(warning, 300) for warning in warnings), *_warnings(diffs)),
+        warnings=(*(one_line(warning, 300) for warning in warnings), *hidden_in(all_diffs)),
         checks=tuple(map(_safe_check, proposal.checks)),
         gate_table=(
             report_table(plan, report) if report else plan_table(ahead) if ahead else None
@@ -180,100 +174,15 @@ def build_card(
         cost=cost_facts(report) if report else (),
         risk=proposal.risk,
         risk_reasons=tuple(one_line(reason, 300) for reason in proposal.risk_reasons),
-        rollback=_rollback(kind, proposal, release),
+        rollback=rollback_of(kind, proposal, release),
         trail=tuple(
             TrailEntry(at=t.at, who=one_line(t.who), what=one_line(t.what, 300)) for t in trail
         ),
-        answers=_answers(kind, proposal, release, people),
+        answers=answers_of(kind, proposal, release, people),
         expires_at=expires_at,
         built_at=now,
+        alternatives=tuple(alternative_view(proposal, one, short) for one, short in others),
     )  # fmt: skip
-
-
-def _size(diffs: Sequence[FileDiff], lines: DiffStats) -> str:
-    files = f"{len(diffs)} file{'' if len(diffs) == 1 else 's'}"
-    return f"{one_line(_target(diffs), 60)} · +{lines.added} -{lines.removed} in {files}"
-
-
-def _standing(kind: CardKind, release: Release | None) -> str:
-    if kind == "undo":
-        return f"undo of {release.id}" if release is not None else "undo"
-    return "waits for you" if kind == "approve" else "gate inconclusive"
-
-
-def _target(diffs: Sequence[FileDiff]) -> str:
-    paths = [d.path.removesuffix("/SKILL.md") for d in diffs]
-    return paths[0] if len(paths) == 1 else f"{len(paths)} files"
-
-
-def _expires(left: timedelta) -> str:
-    seconds = int(left.total_seconds())
-    if seconds <= 0:
-        return "expired"
-    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"expires in {seconds // size} {name}"
-    return "expires in less than a minute"
-
-
-def _question(kind: CardKind, release: Release | None) -> str:
-    if kind == "override":
-        return (
-            "The gate could not prove this edit. Apply it all the same? "
-            "A yes here overrides the gate and is recorded as that."
-        )
-    if kind == "undo":
-        which = f" {release.id}" if release is not None else ""
-        return f"Undo release{which}? A yes puts the exact bytes back that were there before it."
-    return (
-        "May the gate test this edit, and apply it if it accepts? Nothing is changed before that."
-    )
-
-
-def _why(proposal: Proposal, finding: Finding, unit: str) -> tuple[Fact, ...]:
-    diagnosis, draft = finding.diagnosis, proposal.draft
-    agreed = diagnosis.agreement
-    by = f"{diagnosis.by}, confidence {diagnosis.confidence:.0%}" + (
-        f", agreement {agreed:.0%}" if agreed is not None else ""
-    )
-    author = draft.author if not draft.model_written else f"model-written by {draft.author}"
-    seen = f"{finding.title} ({finding.units} of {finding.units_total} {unit}s)"
-    return (
-        Fact(label="observed", text=one_line(seen, 300)),
-        Fact(label="cause", text=one_line(f"{diagnosis.summary} ({diagnosis.cause}; {by})", 500)),
-        Fact(label="edit", text=one_line(draft.why, 500)),
-        Fact(label="wrong if", text=one_line(draft.falsifier, 300)),
-        Fact(label="author", text=one_line(author, 100)),
-    )
-
-
-def _counts(finding: Finding, unit: str) -> tuple[Fact, ...]:
-    low, middle, high = finding.rate
-    failing = (
-        f"{finding.units} of {finding.units_total} {unit}s: {middle:.1%}, "
-        f"95 % interval {low:.1%} to {high:.1%}"
-    )
-    if finding.baseline_units is None or finding.baseline_total is None:
-        before = "no window before this one to compare with"
-    else:
-        before = f"{finding.baseline_units} of {finding.baseline_total} {unit}s before"
-    p = "" if finding.p_holm is None else f", p {_p(finding.p_holm)} (exact, Holm)"
-    ids = ", ".join(f"{trace}/{span}" for trace, span in finding.exemplars[:5])
-    return (
-        Fact(label="failing", text=failing),
-        Fact(label="compared", text=f"{finding.change}: {before}{p}"),
-        Fact(label="signature", text=one_line(f"{finding.signature}, {finding.severity}")),
-        Fact(label="seen", text=f"{_time(finding.first_seen)} to {_time(finding.last_seen)}"),
-        Fact(label="traces", text=one_line(ids, 400) or "none kept"),
-    )
-
-
-def _p(value: float) -> str:
-    return "< .001" if value < 0.001 else f"{value:.3f}"
-
-
-def _time(at: datetime | None) -> str:
-    return at.strftime("%Y-%m-%d %H:%M:%SZ") if at else "unknown"
 
 
 def _safe_check(check: Check) -> Check:
@@ -286,83 +195,3 @@ def _safe_evidence(line: EvidenceLine) -> EvidenceLine:
         trace_id=one_line(line.trace_id), span_id=one_line(line.span_id),
         quote=one_line(line.quote, 240), failed=line.failed, link=link,
     )  # fmt: skip
-
-
-def _file_view(diff: FileDiff) -> FileView:
-    return FileView(
-        path=one_line(diff.path, 300), status=diff.status,
-        added=diff.stats.added if diff.stats else None,
-        removed=diff.stats.removed if diff.stats else None,
-        lines=_safe_lines(diff.lines),
-        folded_added=diff.folded.added, folded_removed=diff.folded.removed,
-        notes=tuple(one_line(note) for note in diff.notes),
-    )  # fmt: skip
-
-
-def _safe_lines(lines: Sequence[str]) -> tuple[str, ...]:
-    """Safe diff lines; a private key spans several and is masked as a whole, sign by sign."""
-    shown: list[str] = []
-    inside = False
-    for line in lines:
-        begins = _KEY_BEGINS in line and "PRIVATE KEY" in line
-        inside = inside or begins
-        shown.append(f"{line[:1]}[private key]" if inside else safe(line))
-        inside = inside and _KEY_ENDS not in line
-    return tuple(shown)
-
-
-def _warnings(diffs: Sequence[FileDiff]) -> tuple[str, ...]:
-    found: list[str] = []
-    for diff in diffs:
-        texts = [line[1:].removeprefix("\ufeff") for line in diff.lines]
-        hidden = sorted({c for text in (*texts, diff.path) for c in text if is_hidden(c)})
-        if hidden:
-            codes = ", ".join(f"U+{ord(c):04X}" for c in hidden)
-            found.append(f"{one_line(diff.path)} holds hidden characters, marked here: {codes}")
-    return tuple(found)
-
-
-def _rollback(kind: CardKind, proposal: Proposal, release: Release | None) -> tuple[Fact, ...]:
-    if kind == "undo" and release is not None:
-        return (
-            Fact(label="release", text=f"{release.id}, applied {_time(release.at)}"),
-            Fact(label="back to", text=f"revision {release.before[:12]} from {release.after[:12]}"),
-            Fact(label="refused if", text="a file is no longer what the release wrote"),
-        )
-    return (
-        Fact(label="base", text=f"revision {proposal.base_revision[:12]}; nothing changed so far"),
-        Fact(
-            label="undo",
-            text="tracemend undo RELEASE restores these bytes; applying prints the release id",
-        ),
-        Fact(label="on harm", text="nothing is undone by itself; the command above takes it back"),
-    )
-
-
-def _answers(
-    kind: CardKind, proposal: Proposal, release: Release | None, people: int | None
-) -> tuple[Fact, ...]:
-    if kind == "undo" and release is not None:
-        return (
-            Fact(label="yes", text=f"tracemend undo {release.id} --as NAME"),
-            Fact(label="no", text="leave it: the release stays, and this card expires as a no"),
-        )
-    answers = [
-        Fact(label="yes", text=f"tracemend approve {proposal.id} --as NAME"),
-        Fact(label="no", text=f"tracemend reject {proposal.id} --as NAME --reason REASON"),
-        Fact(label="reasons", text=", ".join(REJECT_REASONS)),
-    ]
-    if kind == "approve":
-        answers.append(
-            Fact(label="edit", text=f"new text becomes r{proposal.revision + 1}, with its own card")
-        )
-    binds = f"this revision only, hash {proposal.hash[:12]}"
-    answers.append(Fact(label="binds to", text=binds))
-    needed = people or (2 if proposal.risk == "high" else 1)
-    if proposal.risk != "low" or needed > 1:
-        who = "two signed-in people" if needed > 1 else "a signed-in person"
-        answers.append(
-            Fact(label="who", text=f"risk {proposal.risk}: {who}, not who wrote the text")
-        )
-    answers.append(Fact(label="silence", text="no answer is never a yes; it expires as a no"))
-    return tuple(answers)

@@ -5,11 +5,13 @@ override or a zero-width space, so it is done here, once, for all of them.
 """
 
 import unicodedata
+from collections.abc import Sequence
 
 from configs.redaction import find_secrets, redact
 
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _SHOWN_CONTROLS = frozenset("\n\t")
+_KEY_BEGINS, _KEY_ENDS = "-----BEGIN", "-----END"
 # Invisible although their category is letter, mark or symbol: Hangul fillers, the grapheme joiner,
 # Khmer inherent vowels, Mongolian selectors, the empty Braille cell.
 _BLANK_LOOKING = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u2800\u3164\uffa0")
@@ -45,6 +47,17 @@ def safe(text: str) -> str:
     if len(find_secrets(bare)) > len(find_secrets(cleaned)):
         return redact(bare)
     return redact(cleaned)
+
+
+def safe_lines(lines: Sequence[str]) -> tuple[str, ...]:
+    """Safe lines of one text; a private key spans several and is masked line by line."""
+    shown: list[str] = []
+    inside = False
+    for line in lines:
+        inside = inside or (_KEY_BEGINS in line and "PRIVATE KEY" in line)
+        shown.append("[private key]" if inside else safe(line))
+        inside = inside and _KEY_ENDS not in line
+    return tuple(shown)
 
 
 def one_line(text: str, limit: int = 160) -> str:

@@ -6,7 +6,10 @@ Text from outside is escaped, or set as code where it could turn into a link.
 import re
 from collections.abc import Iterable, Sequence
 
-from connectors.review.card import EvidenceLine, FileView, ReviewCard
+from connectors.review.card import EvidenceLine, ReviewCard
+from connectors.review.card_alternatives import AlternativeView
+from connectors.review.card_files import FileView
+from connectors.review.check_words import check_word
 from connectors.review.gate_view import (
     Fact,
     GateTable,
@@ -19,8 +22,12 @@ from contracts.gate import GatePlan, GateReport
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 _LEADING = re.compile(r"^(\s*)([-+=]|\d+[.)])(?=\s|$)")
 # Renderers turn bare addresses into links and fetch nothing for code, so these are set as code.
-_ADDRESS = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*://|www\.|mailto:)\S+|\S+@\S+\.\S+")
-_COMMAND = re.compile(r"tracemend [a-z]+ [\w-]+(?: --[a-z]+ [A-Z]+)*")
+# So are names and numbers that a forge would tell somebody of, or link, or close: @name, #12.
+_ADDRESS = re.compile(
+    r"(?:[a-zA-Z][a-zA-Z0-9+.-]*://|www\.|mailto:)\S+|\S+@\S+\.\S+"
+    r"|(?<!\w)@\w[\w/-]*|[\w./-]*#\d+|\bGH-\d+"
+)
+_COMMAND = re.compile(r"tracemend [a-z]+ [\w-]+(?: (?:[a-z]|LABEL)\b)?(?: --[a-z]+ [A-Z]+)*")
 
 
 def to_markdown(card: ReviewCard) -> str:
@@ -30,17 +37,18 @@ def to_markdown(card: ReviewCard) -> str:
         f"**{escape(card.question)}**",
         *_warnings(card.warnings),
         "## Why", _list(card.why),
-        "## Evidence", _list(card.counts), _evidence(card.evidence),
+        "## Evidence", _list(card.counts), evidence_markdown(card.evidence),
         f"## Change: {card.lines_added} added, {card.lines_removed} removed",
-        *(_file(view) for view in card.files),
+        *(file_markdown(view) for view in card.files),
         "## Checks",
         "\n".join(
-            f"- {'ok' if c.ok else '**NOT OK**'} · {escape(c.rule)}: {escape(c.detail)}"
+            f"- {_mark(check_word(c))} · {escape(c.rule)}: {escape(c.detail)}"
             for c in card.checks
         ),
         *_gate(card),
         f"## Risk: {card.risk}", "\n".join(f"- {escape(reason)}" for reason in card.risk_reasons),
         "## Rollback", _list(card.rollback),
+        *(block for other in card.alternatives for block in _alternative(other)),
         *_trail(card),
         "## Your answer", _list(card.answers),
     ]  # fmt: skip
@@ -52,7 +60,7 @@ def gate_markdown(plan: GatePlan | None, report: GateReport) -> str:
     shown = report_table(plan, report)
     facts = report_facts(report, sealed_shown=False, plan=plan)
     blocks = (
-        f"## {escape(shown.title)}", _table(shown), _list(facts), "### Cost",
+        f"## {escape(shown.title)}", table_markdown(shown), _list(facts), "### Cost",
         _list(cost_facts(report)),
     )  # fmt: skip
     return "\n\n".join(blocks) + "\n"
@@ -82,6 +90,10 @@ def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall("`+", text)), default=0)
 
 
+def _mark(word: str) -> str:
+    return word if word == "ok" else f"**{word}**"
+
+
 def _list(facts: Iterable[Fact]) -> str:
     return "\n".join(f"- {escape(fact.label)}: {escape(fact.text)}" for fact in facts)
 
@@ -90,7 +102,8 @@ def _warnings(warnings: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"**Warning: {escape(warning)}**" for warning in warnings)
 
 
-def _evidence(lines: Sequence[EvidenceLine]) -> str:
+def evidence_markdown(lines: Sequence[EvidenceLine]) -> str:
+    """Quotes as code, so that nothing in them is a link, a name or a mark."""
     rows: list[str] = []
     for line in lines:
         what = "failed" if line.failed else "did not fail"
@@ -105,7 +118,8 @@ def _target(link: str) -> str:
     return re.sub(r"[()\s<>\"'`\\]", lambda m: f"%{ord(m[0]):02X}", link)
 
 
-def _file(view: FileView) -> str:
+def file_markdown(view: FileView) -> str:
+    """One file: its counts, its diff as code, what is to be known of it."""
     counts = (
         "no line counts" if view.added is None else f"{view.added} added, {view.removed} removed"
     )
@@ -120,12 +134,17 @@ def _file(view: FileView) -> str:
     return "\n\n".join(parts)
 
 
+def _alternative(other: AlternativeView) -> tuple[str, ...]:
+    files = (file_markdown(view) for view in other.files)
+    return (f"## {escape(other.title)}", _list(other.facts), *files)
+
+
 def _gate(card: ReviewCard) -> tuple[str, ...]:
     if card.gate_table is None:
         return ()
     blocks = [
         f"## {escape(card.gate_table.title)}",
-        _table(card.gate_table),
+        table_markdown(card.gate_table),
         _list(card.gate_facts),
     ]
     if card.cost:
@@ -133,7 +152,8 @@ def _gate(card: ReviewCard) -> tuple[str, ...]:
     return tuple(blocks)
 
 
-def _table(table: GateTable) -> str:
+def table_markdown(table: GateTable) -> str:
+    """A table of the gate with its cells escaped."""
     rows = [table.columns, ("---",) * len(table.columns), *table.rows]
     return "\n".join(
         "| " + " | ".join(cell if cell == "---" else escape(cell) for cell in row) + " |"

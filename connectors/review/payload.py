@@ -16,6 +16,8 @@ from contracts.json_types import Json
 
 ACTION = "apply_proposal"
 TEXT_KEY = "text:"
+ALTERNATIVE_KEY = "alternative"
+"""Which draft is meant: `a` is the proposal's own; an edit that names another one picks it."""
 
 
 class EditedAction(BaseModel):
@@ -66,6 +68,8 @@ def hitl_request(card: ReviewCard, texts: Mapping[str, str]) -> dict[str, Json]:
         "revision": card.revision,
         "proposal_hash": card.proposal_hash,
     }
+    if card.alternatives:
+        args[ALTERNATIVE_KEY] = "a"
     if card.kind == "approve":
         args |= {TEXT_KEY + path: text for path, text in texts.items() if not find_secrets(text)}
     allowed: list[Json] = ["approve", "edit", "reject"]

@@ -13,7 +13,10 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from connectors.review.card import FileView, ReviewCard
+from connectors.review.card import ReviewCard
+from connectors.review.card_alternatives import AlternativeView
+from connectors.review.card_files import FileView
+from connectors.review.check_words import check_word
 from connectors.review.gate_view import (
     Fact,
     GateTable,
@@ -41,7 +44,7 @@ def plain(card: ReviewCard) -> str:
 def gate_table(report: GateReport, plan: GatePlan | None = None) -> Table:
     """The gate's result as a table, for a terminal that follows a run."""
     shown = report_table(plan, report)
-    table = _table(shown)
+    table = table_grid(shown)
     table.title = Text(shown.title)
     return table
 
@@ -54,7 +57,7 @@ def gate_lines(plan: GatePlan | None, report: GateReport, console: Console) -> N
     width = min(WIDTH, console.width)
     facts = (*report_facts(report, sealed_shown=False, plan=plan), *cost_facts(report))
     if console.is_terminal:
-        console.print(Group(gate_table(report, plan), _facts(facts)), width=width)
+        console.print(Group(gate_table(report, plan), facts_grid(facts)), width=width)
         return
     shown = report_table(plan, report)
     said = (f"gate {fact.label}: {fact.text}" for fact in facts)
@@ -75,19 +78,23 @@ def _blocks(card: ReviewCard) -> Iterator[RenderableType]:
         Text(f"Change: {card.lines_added} added, {card.lines_removed} removed"), align="left"
     )
     for view in card.files:
-        yield from _file(view)
+        yield from file_blocks(view)
     yield from _section(
         "Checks",
-        [Fact(label=f"{'ok' if c.ok else 'NOT OK'} {c.rule}", text=c.detail) for c in card.checks],
+        [Fact(label=f"{check_word(c)} {c.rule}", text=c.detail) for c in card.checks],
     )
     if card.gate_table is not None:
         yield Rule(Text(card.gate_table.title), align="left")
-        yield _table(card.gate_table)
-        yield _facts(card.gate_facts)
+        yield table_grid(card.gate_table)
+        yield facts_grid(card.gate_facts)
     if card.cost:
         yield from _section("Cost", card.cost)
     yield from _section(f"Risk: {card.risk}", _reasons(card))
     yield from _section("Rollback", card.rollback)
+    for other in card.alternatives:
+        yield from _section(other.title, other.facts)
+        for view in other.files:
+            yield from file_blocks(view)
     if card.trail:
         yield from _section("Trail", _trail(card))
     yield from _section("Your answer", card.answers)
@@ -95,10 +102,11 @@ def _blocks(card: ReviewCard) -> Iterator[RenderableType]:
 
 def _section(title: str, facts: Iterable[Fact]) -> Iterator[RenderableType]:
     yield Rule(Text(title), align="left")
-    yield _facts(facts)
+    yield facts_grid(facts)
 
 
-def _facts(facts: Iterable[Fact]) -> Table:
+def facts_grid(facts: Iterable[Fact]) -> Table:
+    """Labels and their texts in two columns."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -107,7 +115,8 @@ def _facts(facts: Iterable[Fact]) -> Table:
     return grid
 
 
-def _table(table: GateTable) -> Table:
+def table_grid(table: GateTable) -> Table:
+    """A table of the gate."""
     grid = Table(expand=False)
     for column in table.columns:
         grid.add_column(Text(column), overflow="fold")
@@ -116,7 +125,8 @@ def _table(table: GateTable) -> Table:
     return grid
 
 
-def _file(view: FileView) -> Iterator[RenderableType]:
+def file_blocks(view: FileView) -> Iterator[RenderableType]:
+    """One file: its counts, its diff, what is to be known of it."""
     yield Text(_file_head(view), style="bold")
     if view.lines:
         body = "\n".join(view.lines)
@@ -168,7 +178,7 @@ def _plain_lines(card: ReviewCard) -> Iterator[str]:
         yield from (f"  {line}" for line in view.lines)
         yield from (f"file note: {line}" for line in _file_tail(view))
     for check in card.checks:
-        yield f"check {check.rule}: {'ok' if check.ok else 'NOT OK'}, {check.detail}"
+        yield f"check {check.rule}: {check_word(check)}, {check.detail}"
     if card.gate_table is not None:
         yield f"gate: {card.gate_table.title}"
         yield from _plain_rows(card.gate_table)
@@ -177,8 +187,20 @@ def _plain_lines(card: ReviewCard) -> Iterator[str]:
     yield f"risk: {card.risk}"
     yield from (f"risk reason {fact.label}: {fact.text}" for fact in _reasons(card))
     yield from (f"rollback {fact.label}: {fact.text}" for fact in card.rollback)
+    for other in card.alternatives:
+        yield from _plain_alternative(other)
     yield from (f"trail {fact.label}: {fact.text}" for fact in _trail(card))
     yield from (f"answer {fact.label}: {fact.text}" for fact in card.answers)
+
+
+def _plain_alternative(other: AlternativeView) -> Iterator[str]:
+    yield other.title.replace("A", "a", 1)
+    name = f"alternative {other.label}"
+    yield from (f"{name} {fact.label}: {fact.text}" for fact in other.facts)
+    for view in other.files:
+        yield f"{name} file: {_file_head(view)}"
+        yield from (f"  {line}" for line in view.lines)
+        yield from (f"{name} file note: {line}" for line in _file_tail(view))
 
 
 def _plain_rows(table: GateTable) -> Iterator[str]:

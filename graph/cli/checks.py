@@ -11,17 +11,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from configs.gate_settings import ProbeSettings
+from connectors.harness.git import GitHarness
 from connectors.models.chat import open_model
 from connectors.probe.command import can_start
 from connectors.probe.local import LOCAL, isolation_refused
 from contracts.errors import TracemendError
 from contracts.json_types import Json
+from contracts.protocols import Harness
 from contracts.traces import SourceInfo
+from graph.cli.prompts import loading_line
 from graph.cli.readiness import readiness
 from graph.cli.session import one_line, which_project
 from graph.server.cron import check_schedules
 from memory.workspace import DATABASE_VARIABLE, Workspace, open_project
 from nodes.casebook import read_casebook
+from nodes.evolution.outside import SHORT_LOOK, map_of
 from nodes.ports import open_harness, open_source_at
 from nodes.readiness.properties import State
 
@@ -97,6 +101,8 @@ def run_checks(project: str | None) -> Iterator[Checked]:
     yield Checked(name="project", ok=True, detail=f"{slug} in {ws.root}, home {home}")
     yield _guarded("audit log", lambda: _audit(ws))
     yield _guarded("harness", lambda: _harness(ws))
+    yield _guarded("changes", lambda: _changes(ws))
+    yield _guarded("prompt map", lambda: _prompt_map(ws))
     infos: list[SourceInfo] = []
     yield from _sources(ws, infos)
     yield _guarded("cases", lambda: _cases(ws))
@@ -135,11 +141,39 @@ def _audit(ws: Workspace) -> tuple[bool, str]:
     return state.ok, f"{state.entries} entries, whole" if state.ok else str(state.why)
 
 
+def _changes(ws: Workspace) -> tuple[bool, str]:
+    """Whether some change of the harness was begun and has no end."""
+    begun = ws.ledger.effects.unfinished()
+    if not begun:
+        return True, "none is half-applied"
+    what = "; ".join(sorted({f"{one.kind} of {one.target}" for one in begun}))
+    return False, f"begun and not finished: {what}: `tracemend resume` goes on from there"
+
+
 def _harness(ws: Workspace) -> tuple[bool, str]:
-    snapshot = asyncio.run(open_harness(ws).read())
-    if not snapshot.files:
+    opened = open_harness(ws)
+    snapshot = asyncio.run(opened.read())
+    left_out = [line for place in opened.places for line in _left_out(place.harness)]
+    if not snapshot.files and not left_out:
         return False, f"harness.include matches no file under {ws.root}"
-    return True, f"{len(snapshot.files)} files, revision {snapshot.revision[:12]}"
+    told = f"{len(snapshot.files)} files, revision {snapshot.revision[:12]}"
+    places = open_harness(ws).places
+    gits = [place.harness for place in places if isinstance(place.harness, GitHarness)]
+    stands = [asyncio.run(git.standing_line()) for git in gits]
+    whole = not left_out and all(ok for ok, _ in stands)
+    return whole, "; ".join([told, *(line for _, line in stands), *left_out])
+
+
+def _left_out(harness: Harness) -> list[str]:
+    """What the settings name of a vendor's prompts and the last read could not take."""
+    names: dict[str, str] = getattr(harness, "left_out", {})
+    return [f"{one_line(name)[:80]!r} is left out: {one_line(why)}" for name, why in names.items()]
+
+
+def _prompt_map(ws: Workspace) -> tuple[bool, str]:
+    """How many harness files nothing loads, as far as a short look over the repository tells."""
+    snapshot = asyncio.run(open_harness(ws).read())
+    return True, loading_line(map_of(ws, snapshot, SHORT_LOOK))
 
 
 def _sources(ws: Workspace, infos: list[SourceInfo]) -> Iterator[Checked]:

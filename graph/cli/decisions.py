@@ -1,4 +1,4 @@
-"""`tracemend approve`, `reject` and `undo`: a named person's word on one exact revision."""
+"""`tracemend approve`, `pick`, `reject` and `undo`: a named person's word on one exact revision."""
 
 from typing import Annotated
 
@@ -49,6 +49,24 @@ def reject(
     _decide(proposal, said, name, expected, project, as_json=as_json)
 
 
+def pick(
+    proposal: _Proposal,
+    label: Annotated[str, typer.Argument(help="The alternative's label on the card: b or c.")],
+    name: _As = None,
+    expected: _Hash = None,
+    project: _Project = None,
+    as_json: _Json = False,
+) -> None:
+    """Pick an alternative of the newest revision: it becomes the next one, with its own card.
+
+    This approves nothing: the next revision waits for its own answer, and the other drafts stay
+    beside it. Exit 7: the policy refuses it, or there is no such alternative.
+    """
+    args: dict[str, Json] = {"alternative": label}
+    said: dict[str, Json] = {"type": "edit", "edited_action": {"args": args}}
+    _decide(proposal, said, name, expected, project, as_json=as_json, command="pick")
+
+
 def _decide(
     proposal: str,
     said: dict[str, Json],
@@ -57,6 +75,7 @@ def _decide(
     project: str | None,
     *,
     as_json: bool,
+    command: str | None = None,
 ) -> None:
     from graph.cli.outcome import exit_code, outcome_json, outcome_lines
     from graph.cli.session import first_resume, open_session, person, print_json, run_async
@@ -70,7 +89,7 @@ def _decide(
 
     outcome = run_async(work)
     if as_json:
-        print_json(outcome_json(f"tracemend.{said['type']}/1", outcome))
+        print_json(outcome_json(f"tracemend.{command or said['type']}/1", outcome))
     else:
         for line in outcome_lines(outcome):
             typer.echo(line)

@@ -14,12 +14,17 @@ from graph.cli import (
     findings,
     gate,
     handoffs,
+    history,
     memory,
+    playbooks,
     probe,
     profile,
     project,
+    prompts,
+    publish,
     runs,
     serve,
+    show,
     tokens,
 )
 
@@ -43,8 +48,11 @@ app.command("retry")(runs.retry)
 app.command("status")(runs.status)
 app.command("card")(runs.card)
 app.command("approve")(decisions.approve)
+app.command("pick")(decisions.pick)
 app.command("reject")(decisions.reject)
 app.command("undo")(decisions.undo)
+app.command("history")(history.history)
+app.command("show")(show.show)
 app.command("serve")(serve.serve)
 app.add_typer(audit.app, name="audit")
 app.add_typer(cases.app, name="cases")
@@ -52,8 +60,11 @@ app.add_typer(findings.app, name="findings")
 app.add_typer(gate.app, name="gate")
 app.add_typer(handoffs.app, name="handoffs")
 app.add_typer(memory.app, name="memory")
+app.add_typer(playbooks.app, name="playbooks")
 app.add_typer(probe.app, name="probe")
 app.add_typer(project.app, name="project")
+app.add_typer(prompts.app, name="prompts")
+app.add_typer(publish.app, name="publish")
 app.add_typer(tokens.app, name="token")
 
 

@@ -56,6 +56,8 @@ def outcome_lines(outcome: Outcome) -> list[str]:
             f"{which} is {outcome.state}"
         ]
     lines = [f"{which}: {decision.type} by {decision.by}; now {outcome.state}"]
+    if decision.type == "edit" and outcome.state == "waiting":
+        lines.append(f"its card waits for its own approval: tracemend card {proposal.id}")
     if decision.type == "approve" and outcome.state == "waiting":
         lines.append("a second, other person must approve as well before anything runs")
     if outcome.report is not None:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from connectors.review.clean import safe
 from connectors.review.diff import unified
-from connectors.review.payload import EditedAction
+from connectors.review.payload import ALTERNATIVE_KEY, EditedAction
 from contracts.errors import PolicyRefused, StaleBase
 from contracts.harness import HarnessSnapshot
 from contracts.json_types import Json, canonical_json, sha256_hex
@@ -65,14 +65,21 @@ class Answer(BaseModel):
     edited_action: EditedAction | None = Field(
         default=None, description="Of an edit: `{args: {'text:<path>': full text}}`."
     )
+    alternative: Literal["b", "c"] | None = Field(
+        default=None, description="Of an edit, in place of texts: which alternative is picked."
+    )
     card: Literal["approve", "override"] = Field(
         default="approve", description="Which card was read; an override is never meant by itself."
     )
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        if self.type == "edit" and self.edited_action is None:
-            raise ValueError("an edit needs `edited_action` with the new texts in `args`")
+        if self.type == "edit" and (self.edited_action is None) == (self.alternative is None):
+            raise ValueError(
+                "an edit needs `edited_action` with the new texts in `args`, or `alternative`"
+            )
+        if self.type != "edit" and self.alternative is not None:
+            raise ValueError("`alternative` is of an edit; a pick waits for its own approval")
         if self.edited_action is not None:
             _all_text(self.edited_action.args)
         return self
@@ -140,6 +147,8 @@ def _said(answer: Answer) -> dict[str, Json]:
         said["message"] = safe(answer.message)
     if answer.edited_action is not None:
         said["edited_action"] = answer.edited_action.model_dump(mode="json")
+    if answer.alternative is not None:
+        said["edited_action"] = {"args": {ALTERNATIVE_KEY: answer.alternative}}
     return said
 
 

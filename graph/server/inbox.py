@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from contracts.errors import UsageError
 from contracts.proposals import CardKind, DecisionType, ProposalState
 from graph.installation import Door
+from graph.server.alternative_views import alternative_summary
 from graph.server.views import (
     ProposalDetail,
     ProposalSummary,
@@ -111,6 +112,7 @@ def detail(door: Door, stored: StoredProposal) -> ProposalDetail:
         card=None if card is None else dict(card.view),
         allowed=_allowed(listed.waits.card if listed.waits is not None else None),
         texts=card_texts(card if card is not None and card.kind == "approve" else None),
+        alternatives=[alternative_summary(one) for one in proposal.alternatives],
         revisions=[revision_view(one) for one in revisions],
         decisions=[decision_view(one) for one in decisions_on(ws.ledger.db, proposal.id)],
         remarks=[remark_view(one) for one in ws.ledger.trail.of(proposal.id)],

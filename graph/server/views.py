@@ -5,6 +5,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from connectors.review.story import Story
+from connectors.review.story_markdown import story_markdown
 from contracts.codec import to_json
 from contracts.findings import Change, Finding, Remedy, Severity
 from contracts.json_types import Json
@@ -18,6 +20,7 @@ from contracts.proposals import (
     Risk,
     Via,
 )
+from graph.server.alternative_views import AlternativeSummary
 from memory.inbox import Beside
 from memory.incidents import Incident
 from memory.knowledge import FindingState, StoredFinding
@@ -177,6 +180,7 @@ class ProposalDetail(ProposalSummary):
     card: dict[str, object] | None = Field(description="The stored card; null: none was made yet.")
     allowed: list[DecisionType]
     texts: dict[str, str] = Field(description="The proposed texts by path, as an edit sends them.")
+    alternatives: list[AlternativeSummary] = Field(description="Drafts that can be picked instead.")
     revisions: list[RevisionView]
     decisions: list[DecisionView]
     remarks: list[RemarkView]
@@ -216,6 +220,13 @@ class ReleasePage(BaseModel):
     """Releases, newest first."""
 
     releases: list[ReleaseView]
+
+
+class StoryView(BaseModel):
+    """A release from its alert to its outcome."""
+
+    story: dict[str, object] = Field(description="As `tracemend show --json` has it.")
+    markdown: str = Field(description="The same as a page, to paste into a pull request.")
 
 
 class UndoAnswer(BaseModel):
@@ -337,6 +348,11 @@ def release_view(release: Release, project: str) -> ReleaseView:
     """One release."""
     said: dict[str, Json] = {**to_json(release), "project": project}
     return ReleaseView.model_validate({**said, "decision": release.decision_id})
+
+
+def story_view(story: Story) -> StoryView:
+    """A story as data and as a page."""
+    return StoryView(story={**to_json(story)}, markdown=story_markdown(story))
 
 
 def incident_view(incident: Incident) -> IncidentView:

@@ -1,11 +1,16 @@
 """What an edit changes, in the forms in which policy asks for it."""
 
 import difflib
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
 from contracts.harness import HarnessSnapshot
 from nodes.evolution.edits import BOM
+from nodes.evolution.statements import Statement, statements
+
+MAX_COMPARED = 4_000_000
+"""Pairs of lines that are compared; above it all that lies between equal ends counts as changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,15 +29,28 @@ class TextChange:
     @cached_property
     def lines(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Lines removed and lines added, line ends left out."""
-        old, new = _lines(self.before), _lines(self.after)
+        old, new = _differing(_lines(self.before), _lines(self.after))
+        if len(old) * len(new) > MAX_COMPARED:
+            return tuple(map(_bare, old)), tuple(map(_bare, new))
         removed: list[str] = []
         added: list[str] = []
-        matcher = difflib.SequenceMatcher(None, old, new, autojunk=len(old) + len(new) > 5000)
+        matcher = difflib.SequenceMatcher(None, old, new, autojunk=len(old) * len(new) > 250_000)
         for tag, a0, a1, b0, b1 in matcher.get_opcodes():
             if tag != "equal":
                 removed += old[a0:a1]
                 added += new[b0:b1]
         return tuple(map(_bare, removed)), tuple(map(_bare, added))
+
+    @cached_property
+    def statements(self) -> tuple[Statement, ...]:
+        """Statements that the edit adds, a second copy of one that stands there included."""
+        there = Counter(s.text for s in statements(self.before))
+        added: list[Statement] = []
+        for found in statements(self.after):
+            there[found.text] -= 1
+            if there[found.text] < 0:
+                added.append(found)
+        return tuple(added)
 
     @property
     def added(self) -> str:
@@ -81,6 +99,15 @@ def _lines(text: str) -> list[str]:
     lines = [line + "\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
+
+
+def _differing(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
+    """Both sides without the lines that they begin and end with alike."""
+    most = min(len(old), len(new))
+    head = next((n for n in range(most) if old[n] != new[n]), most)
+    most -= head
+    tail = next((n for n in range(most) if old[-1 - n] != new[-1 - n]), most)
+    return old[head : len(old) - tail], new[head : len(new) - tail]
 
 
 def _bare(line: str) -> str:

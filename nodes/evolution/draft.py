@@ -8,6 +8,7 @@ from contracts.findings import Finding
 from contracts.harness import HarnessSnapshot
 from contracts.proposals import Draft, Operation
 from nodes.evolution.edits import BOM, apply_operations, shown_text, text_of
+from nodes.evolution.items_found import KnownText
 from nodes.evolution.playbook import Fitted, applicable
 
 
@@ -17,14 +18,20 @@ def draft(
     playbooks: Sequence[Playbook],
     *,
     include: Sequence[str],
+    main: str | None = None,
+    known: Sequence[KnownText] = (),
 ) -> tuple[Draft, ...]:
     """Drafts best first: by the diagnosis' own order of remedies, then by playbook id.
 
-    Each one merges into `snapshot` as it is; whether it may is policy's question.
+    Each one merges into `snapshot` as it is; whether it may is policy's question. `main` is the
+    file that instructions go to; None: the usual one by its name. `known` is what releases added to
+    files without comments.
     """
     found = [
         fits
-        for _, fits in applicable(playbooks, finding, snapshot, include=include)
+        for _, fits in applicable(
+            playbooks, finding, snapshot, include=include, main=main, known=known
+        )
         if isinstance(fits, Fitted)
     ]
     order = finding.diagnosis.remedies
@@ -38,11 +45,15 @@ def why_none(
     playbooks: Sequence[Playbook],
     *,
     include: Sequence[str],
+    main: str | None = None,
+    known: Sequence[KnownText] = (),
 ) -> str:
     """Why `draft` gives nothing for the finding, in one line for a ticket."""
     reasons = [
         f"{book.id}: {fits}"
-        for book, fits in applicable(playbooks, finding, snapshot, include=include)
+        for book, fits in applicable(
+            playbooks, finding, snapshot, include=include, main=main, known=known
+        )
         if isinstance(fits, str)
     ]
     return "; ".join(reasons) or f"no playbook is for cause {finding.diagnosis.cause}"

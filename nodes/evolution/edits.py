@@ -62,15 +62,25 @@ def shown_text(file: HarnessFile, path: str) -> str:
     return text_of(file, path).removeprefix(BOM).replace("\r\n", "\n")
 
 
-def end_anchor(text: str) -> str | None:
-    """The fewest last lines that name the end of a text and no other place; None: all blank."""
-    body = text.removeprefix(BOM).replace("\r\n", "\n").rstrip("\n")
+def end_anchor(text: str, within: tuple[int, int] | None = None) -> str | None:
+    """The fewest last lines that name the end of a text and no other place; None: all blank.
+
+    `within`: of this part of the text (offsets), which begins and ends at whole lines.
+    """
+    whole = text if within is None else text[within[0] : within[1]]
+    body = whole.removeprefix(BOM).replace("\r\n", "\n").rstrip("\n")
     lines = body.split("\n")
     for count in range(1, len(lines) + 1):
         anchor = "\n".join(lines[-count:])
         if anchor.strip() and len(_places(text, anchor)) == 1:
             return anchor
     return None
+
+
+def place_of(text: str, anchor: str) -> tuple[int, int] | None:
+    """The offsets of the only place that an anchor names; None: there is none, or more than one."""
+    places = _places(text, anchor) if anchor.strip() else []
+    return places[0] if len(places) == 1 else None
 
 
 def _sha(snapshot: HarnessSnapshot, path: str) -> str | None:

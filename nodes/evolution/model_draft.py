@@ -1,158 +1,236 @@
-"""Ask the editor model for an edit, tell it what is wrong with it, and give up in time."""
+"""Ask the editor model for edits, tell it what is wrong with them, and give up in time.
+
+One edit an answer. Another idea is asked for once the edits so far hold, so that a weak model has
+one small thing to do at a time, and what it did well is not put at risk by what it does next.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from pydantic import BaseModel, Field, field_validator, model_validator
 
 from connectors.models.chat import TIMEOUT_S, Answer, Budget, ask
 from connectors.review.clean import one_line
-from contracts.proposals import Draft, Operation
+from contracts.proposals import Draft
 from memory.budget import DRAFTING_TOKENS, count_tokens
-from nodes.evolution.prompt import Brief, finding_text, system_text
+from nodes.evolution.model_answer import MAX_REASON, EditAnswer, draft_of
+from nodes.evolution.prompt import PROMPT_TOKENS, Brief, finding_text, others_text, system_text
 
 MAX_TRIES = 3
-MAX_OPERATIONS = 4
-MAX_REASON = 300
-"""Characters kept of the model's reasons; a card has room for no more."""
+OTHER_TRIES = 2
+"""For each further idea: the first edit is there already."""
+SEVERAL_TOKENS = 7_000
+"""Of the first message where several ideas are asked for, so that their calls fit the budget."""
 MAX_SHOWN_BACK = 4_000
 """Characters of a refused answer that the model is shown again."""
+TOTAL_S = 480.0
+"""For all answers of one step together."""
+NO_OTHER = "it has no other idea"
+
+M = TypeVar("M")
 
 
-class EditOperation(BaseModel):
-    """One small edit: replace an anchor, insert after it, or add a skill."""
+class Record(Protocol):
+    """What is kept of the asking. Called from a thread of its own; may block."""
 
-    op: Literal["replace", "insert_after", "add_skill"]
-    path: str
-    anchor: str | None = None
-    text: str
+    def shown(self, messages: Sequence[BaseMessage]) -> None:
+        """Keep what the model is about to be shown."""
+
+    def refusal(self) -> str | None:
+        """Why no call may be made now; None: one may."""
+
+    def earlier(self, call: int, messages: Sequence[BaseMessage]) -> Answer[EditAnswer] | None:
+        """The answer that a run which was killed got to this call."""
+
+    def answered(
+        self, call: int, messages: Sequence[BaseMessage], answer: Answer[EditAnswer]
+    ) -> None:
+        """Keep an answer and what it used."""
 
 
-class EditAnswer(BaseModel):
-    """One edit of the agent's text, with its reasons."""
+class NoRecord:
+    """Keeps nothing and refuses nothing."""
 
-    operations: list[EditOperation] = Field(description="1 to 4, merged in this order")
-    why: str = Field(description="why this mends the cause")
-    falsifier: str = Field(description="what would prove the edit wrong")
-    evidence: list[str] = Field(description="ids of the quotes it rests on, such as e1")
+    def shown(self, messages: Sequence[BaseMessage]) -> None:
+        """Nothing."""
 
-    @field_validator("why", "falsifier")
-    @classmethod
-    def _said(cls, text: str) -> str:
-        if not text.strip():
-            raise ValueError("must say something")
-        return text
+    def refusal(self) -> None:
+        """None."""
 
-    @model_validator(mode="after")
-    def _sound(self) -> "EditAnswer":
-        if not 1 <= len(self.operations) <= MAX_OPERATIONS:
-            raise ValueError(f"{len(self.operations)} operations; give 1 to {MAX_OPERATIONS}")
-        try:
-            self.model_dump_json()
-        except ValueError:
-            raise ValueError("holds half a surrogate pair, which is no text") from None
-        return self
+    def earlier(self, call: int, messages: Sequence[BaseMessage]) -> None:
+        """None."""
+
+    def answered(
+        self, call: int, messages: Sequence[BaseMessage], answer: Answer[EditAnswer]
+    ) -> None:
+        """Nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What the editor model came to: a draft that holds, or the reason that there is none."""
+class Written(Generic[M]):
+    """What the editor model came to."""
 
-    draft: Draft | None
+    held: tuple[M, ...]
+    """What `judge` made of the edits that hold, in order; empty: there is none."""
     problem: str | None
+    """Why there are not as many as were asked for."""
     tries: int
     tokens: int
+    unpriced: int
+    """Answers whose cost nobody knows."""
 
 
-async def model_draft(
+@dataclass(slots=True, kw_only=True)
+class _Asking:
+    """The calls of one step, within one budget of tokens and time."""
+
+    model: BaseChatModel
+    record: Record
+    tokens: int
+    """That are left."""
+    timeout_s: float
+    ends_at: float
+    """On the clock of the event loop."""
+    structured: bool = True
+    tries: int = 0
+    calls: int = 0
+    unpriced: int = 0
+    over: bool = False
+    """No further call may be made."""
+    told: list[BaseMessage] = field(default_factory=list)
+    """What was kept last as shown."""
+
+    async def ask(self, messages: list[BaseMessage]) -> Answer[EditAnswer]:
+        """One answer; `over` is set where no call was made."""
+        self.calls += 1
+        answer = await asyncio.to_thread(self.record.earlier, self.calls, messages)
+        if answer is None:
+            answer = await self._call(messages)
+        self.over = answer.tokens == 0
+        self.tokens -= answer.tokens
+        self.tries += not self.over
+        self.unpriced += not self.over and answer.cost_usd is None
+        if answer.failed:
+            self.structured = False  # it may be the schema that this provider refuses
+        return answer
+
+    async def _call(self, messages: list[BaseMessage]) -> Answer[EditAnswer]:
+        refusal = await asyncio.to_thread(self.record.refusal)
+        left = self.ends_at - asyncio.get_running_loop().time()
+        if refusal is None and left <= 0:
+            refusal = "the time for drafting is over"
+        if refusal is not None:
+            return Answer(parsed=None, problem=refusal, tokens=0, failed=True)
+        if messages != self.told:
+            await asyncio.to_thread(self.record.shown, messages)
+            self.told = messages
+        budget = Budget(
+            tokens=self.tokens, count_tokens=_count, timeout_s=min(self.timeout_s, left)
+        )
+        answer = await ask(self.model, messages, EditAnswer, budget=budget,
+                           structured=self.structured)  # fmt: skip
+        if answer.tokens:
+            await asyncio.to_thread(self.record.answered, self.calls, messages, answer)
+        return answer
+
+
+async def model_drafts(
     model: BaseChatModel,
     name: str,
     brief: Brief,
-    judge: Callable[[Draft], str | None],
+    judge: Callable[[Draft, Sequence[M]], M | str],
     *,
-    keep: Callable[[Sequence[BaseMessage]], None] = lambda _: None,
+    count: int = 1,
+    record: Record | None = None,
     tokens: int = DRAFTING_TOKENS,
     timeout_s: float = TIMEOUT_S,
-) -> Written:
-    """The model's draft, or why there is none after three tries or at the end of the budget.
+    total_s: float = TOTAL_S,
+) -> Written[M]:
+    """The model's edits that hold, `count` at most, or why there are fewer.
 
     Args:
         model: the editor.
-        name: `provider:name`, for the draft's author.
+        name: `provider:name`, for the drafts' author.
         brief: what the model is told.
-        judge: merges a draft and runs the policy on it; says what is wrong, None when it holds.
-        keep: told what the model is shown, before it is.
+        judge: merges a draft, runs the policy on it and compares it with those that hold already;
+            gives what it made, or the sentence that says what is wrong.
+        count: how many edits with different ideas.
+        record: keeps what is shown and answered; None: nothing is kept.
         tokens: for all tries together, input and output.
         timeout_s: for one answer.
+        total_s: for all answers.
     """
-    messages = await asyncio.to_thread(_first, brief)
-    await asyncio.to_thread(keep, messages)
-    left, structured, problem, tries = tokens, True, "", 0
-    for _ in range(MAX_TRIES):
-        budget = Budget(tokens=left, count_tokens=_count, timeout_s=timeout_s)
-        answer = await ask(model, messages, EditAnswer, budget=budget, structured=structured)
-        left -= answer.tokens
-        if answer.tokens == 0:
-            problem = "; then ".join(filter(None, [problem, answer.problem]))
-            break
-        tries += 1
-        draft, wrong = _draft(answer, name, brief)
-        if draft is not None:
-            wrong = await asyncio.to_thread(judge, draft)
-            if wrong is None:
-                return Written(draft=draft, problem=None, tries=tries, tokens=tokens - left)
-        problem = wrong or "no answer"
-        if answer.failed:
-            structured = False  # it may be the schema that this provider refuses
-        else:
-            messages = [*messages, *_correction(answer, problem)]
+    asking = _Asking(
+        model=model, record=record or NoRecord(), tokens=tokens, timeout_s=timeout_s,
+        ends_at=asyncio.get_running_loop().time() + total_s,
+    )  # fmt: skip
+    first = await asyncio.to_thread(_first, brief, count)
+    held: list[M] = []
+    drafts: list[Draft] = []
+    problem = None
+    while len(held) < count and problem is None:
+        messages = [first[0], HumanMessage(f"{first[1].text}{others_text(drafts)}")]
+        problem = await _one(asking, messages, _Judging(name, brief, judge, drafts, held))
+    if problem is not None:
+        problem = one_line(problem, MAX_REASON)
     return Written(
-        draft=None, problem=one_line(problem, MAX_REASON), tries=tries, tokens=tokens - left
-    )
+        held=tuple(held), problem=problem, tries=asking.tries, tokens=tokens - asking.tokens,
+        unpriced=asking.unpriced,
+    )  # fmt: skip
 
 
-def _first(brief: Brief) -> list[BaseMessage]:
-    user = finding_text(brief, count_tokens=_count)
-    return [SystemMessage(system_text(brief)), HumanMessage(user)]
+@dataclass(frozen=True, slots=True)
+class _Judging(Generic[M]):
+    name: str
+    brief: Brief
+    judge: Callable[[Draft, Sequence[M]], M | str]
+    drafts: list[Draft]
+    held: list[M]
+
+    def take(self, answer: Answer[EditAnswer]) -> str | None:
+        """Hold what the answer gives; or what is wrong with it."""
+        if answer.parsed is None:
+            return answer.problem or "no answer"
+        if self.held and not answer.parsed.operations:
+            return NO_OTHER
+        draft = draft_of(answer.parsed, self.name, self.brief)
+        if isinstance(draft, str):
+            return draft
+        made = self.judge(draft, self.held)
+        if isinstance(made, str):
+            return made
+        self.drafts.append(draft)
+        self.held.append(made)
+        return None
+
+
+async def _one(asking: _Asking, messages: list[BaseMessage], judging: _Judging[M]) -> str | None:
+    """Ask until one more edit holds; the last reason where none does."""
+    problem = ""
+    for _ in range(OTHER_TRIES if judging.held else MAX_TRIES):
+        answer = await asking.ask(messages)
+        if asking.over:
+            return "; then ".join(filter(None, [problem, answer.problem]))
+        wrong = await asyncio.to_thread(judging.take, answer)
+        if wrong is None or wrong == NO_OTHER:
+            return wrong
+        problem = wrong
+        if not answer.failed:
+            messages = [*messages, *_correction(answer, problem)]
+    return problem
+
+
+def _first(brief: Brief, count: int) -> tuple[SystemMessage, HumanMessage]:
+    limit = PROMPT_TOKENS if count == 1 else SEVERAL_TOKENS
+    user = finding_text(brief, count_tokens=_count, limit=limit)
+    return SystemMessage(system_text(brief)), HumanMessage(user)
 
 
 def _count(text: str) -> int:
     return count_tokens(text).tokens
-
-
-def _draft(answer: Answer[EditAnswer], name: str, brief: Brief) -> tuple[Draft | None, str | None]:
-    """The answer as a draft, or what is wrong with it before anything is merged."""
-    said = answer.parsed
-    if said is None:
-        return None, answer.problem
-    known = brief.ids
-    if wrong := _evidence_problem(said.evidence, list(known)):
-        return None, wrong
-    places = [f"{known[e].trace_id}/{known[e].span_id}" for e in dict.fromkeys(said.evidence)]
-    rests = one_line(f"Rests on {', '.join(places)}.", MAX_REASON) if places else ""
-    draft = Draft(
-        operations=tuple(
-            Operation(op=o.op, path=o.path, text=o.text, anchor=o.anchor) for o in said.operations
-        ),
-        why=f"{one_line(said.why, MAX_REASON)} {rests}".rstrip(),
-        falsifier=one_line(said.falsifier, MAX_REASON),
-        author=f"model:{name}",
-        model_written=True,
-    )
-    return draft, None
-
-
-def _evidence_problem(named: Sequence[str], known: Sequence[str]) -> str | None:
-    """What is wrong with the ids that an answer rests on."""
-    choice = f"name one or more of {', '.join(known)}" if known else "the list must be empty"
-    unknown = [one_line(one, 40) for one in named if one not in known]
-    if unknown:
-        return f"evidence: {unknown[0]!r} is none: {choice}"
-    return f"evidence: {choice}" if known and not named else None
 
 
 def _correction(answer: Answer[EditAnswer], problem: str) -> list[BaseMessage]:

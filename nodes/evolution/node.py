@@ -1,37 +1,31 @@
 """Draft an edit of the real harness for one finding, or say why there is none."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal, NotRequired, cast
 
-from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
-from configs.playbooks import Playbook, load_playbooks
-from connectors.models.chat import open_model
-from connectors.review.clean import one_line
 from contracts.context import RunContext
-from contracts.errors import PolicyRefused, TracemendError
+from contracts.errors import TracemendError
 from contracts.findings import Finding
 from contracts.harness import HarnessSnapshot
 from contracts.json_types import Json, JsonObject, content_id
-from contracts.proposals import Check, Draft, ProposalId
-from memory.budget import count_tokens
+from contracts.proposals import ProposalId
 from memory.cases import load_cases
 from memory.semantic_texts import title_of
 from memory.workspace import Workspace, open_workspace, thread_of
-from nodes.evolution.draft import draft, why_none
-from nodes.evolution.edits import apply_operations
-from nodes.evolution.model_draft import model_draft
-from nodes.evolution.policy import RejectedEdit, check, refused
+from nodes.evolution.alternatives import make_alternative
+from nodes.evolution.elsewhere import Elsewhere
+from nodes.evolution.items_kept import ours
+from nodes.evolution.offers import Offers, Task, offers
+from nodes.evolution.outside import keep_outside, outside, with_notes
+from nodes.evolution.policy import RejectedEdit
 from nodes.evolution.prompt import Brief
-from nodes.evolution.revise import Revising, make_revision, rejected_edits
-from nodes.evolution.shown import keep_shown
+from nodes.evolution.revise import Revising, make_revision, rejected_alike, rejected_edits
 from nodes.insights.recall import kept as recalled_of
+from nodes.insights.steered import steered_of
 from nodes.ports import open_harness
 from nodes.showing import evidence_lines
 
@@ -50,46 +44,22 @@ class EvolutionWrites(TypedDict):
     why: NotRequired[str | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """The step that is to be done: the next revision of one proposal, on one base."""
-
-    which: Revising
-    step: str
-    finding: Finding
-    snapshot: HarnessSnapshot
-    earlier: Draft | None
-    """The draft of the revision before, tried again on a base that moved."""
-    rejected: tuple[RejectedEdit, ...]
-    brief: Brief
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
-    """A draft merged into the harness that passes the policy."""
-
-    draft: Draft
-    after: HarnessSnapshot
-    checks: tuple[Check, ...]
-
-
 async def evolution(state: EvolutionReads, runtime: Runtime[RunContext]) -> EvolutionWrites:
-    """Draft the next revision on the harness as it is now. Reads `finding`, writes the ledger.
-
-    After a base that moved the same operations are tried first, on the new base. Then the editor
-    model, where one is configured; then the playbooks.
-    """
+    """Draft the next revision on the harness as it is now. Reads `finding`, writes the ledger."""
     ws = await open_workspace(runtime)
     snapshot = await (await asyncio.to_thread(open_harness, ws)).read()
     thread, finding = thread_of(runtime), state["finding"]
     task = await asyncio.to_thread(_task, ws, thread, finding, snapshot)
     if not isinstance(task, Task):
         return task
-    offer = await asyncio.to_thread(_again, ws, task)
-    without = None
-    if offer is None and ws.settings.models.editor is not None:
-        offer, without = await _from_model(ws, task, ws.settings.models.editor)
-    return await asyncio.to_thread(_keep, ws, task, offer, without)
+    doubt = None
+    if task.earlier is None:
+        doubt = await asyncio.to_thread(
+            outside, ws, snapshot, task.brief.governing, task.brief.steered
+        )
+        if doubt is not None and doubt.sure:
+            return await asyncio.to_thread(_hand_off, ws, task, doubt)
+    return await asyncio.to_thread(_keep, ws, task, await offers(ws, task), doubt)
 
 
 def _task(
@@ -114,8 +84,9 @@ def _task(
     rejected = rejected_edits(ws, finding.id)
     return Task(
         which=which, step=step, finding=finding, snapshot=snapshot,
-        earlier=earlier[-1].proposal.draft if earlier else None,
-        rejected=rejected, brief=_brief(ws, finding, snapshot, rejected),
+        earlier=earlier[-1].proposal if earlier else None,
+        rejected=rejected,
+        brief=_brief(ws, finding, snapshot, (*rejected_alike(ws, finding), *rejected)),
     )  # fmt: skip
 
 
@@ -131,12 +102,14 @@ def _brief(
 ) -> Brief:
     spec = ws.settings.harness
     kept = ws.ledger.knowledge.evidence(finding.id)
+    withheld, own = _case_files(ws), ours(ws, snapshot)
     return Brief(
         finding=finding,
         unit="session" if kept.get("unit") == "session" else "trace",
         evidence=tuple(evidence_lines(kept)),
         snapshot=snapshot, include=spec.include, invariants=spec.invariants,
-        rejected=rejected, tried=_tried(kept), withheld=_case_files(ws),
+        rejected=rejected, tried=_tried(kept), withheld=withheld, steered=steered_of(kept),
+        ours=own.notes(without=withheld), known=own.known,
     )  # fmt: skip
 
 
@@ -161,84 +134,35 @@ def _case_files(ws: Workspace) -> frozenset[str]:
     return frozenset(found)
 
 
-def _again(ws: Workspace, task: Task) -> Merged | None:
-    """The earlier draft on the new base, where it still holds."""
-    merged = _merged(ws, task, task.earlier) if task.earlier is not None else None
-    return merged if isinstance(merged, Merged) else None
+def _hand_off(ws: Workspace, task: Task, found: Elsewhere) -> EvolutionWrites:
+    """No edit of the harness would reach what failed: its text stands elsewhere."""
+
+    def write(tx: Connection) -> dict[str, Json]:
+        keep_outside(ws, tx, task.finding, found)
+        return {"drafted": False, "why": found.why}
+
+    return cast("EvolutionWrites", ws.ledger.steps.once(task.which.thread, task.step, write))
 
 
-async def _from_model(ws: Workspace, task: Task, name: str) -> tuple[Merged | None, str | None]:
-    """The editor model's draft, or the sentence that says why it gave none."""
-    held: list[Merged] = []
-
-    def judge(candidate: Draft) -> str | None:
-        merged = _merged(ws, task, candidate)
-        if isinstance(merged, str):
-            return merged
-        held.append(merged)
-        return None
-
-    model = await asyncio.to_thread(open_model, name, root=ws.root)
-    written = await model_draft(
-        model, name, task.brief, judge, keep=partial(_shown, ws, task),
-        tokens=ws.settings.budget.drafting_tokens,
-    )  # fmt: skip
-    if written.draft is not None:
-        return held[-1], None
-    tries = f"{written.tries} tr{'y' if written.tries == 1 else 'ies'}"
-    why = f"{name}, {tries}: {one_line(written.problem or 'no answer', 160)}"
-    return None, f"The editor model gave no valid edit ({why})"
-
-
-def _shown(ws: Workspace, task: Task, messages: Sequence[BaseMessage]) -> None:
-    keep_shown(ws, task.which.thread, task.which.revision, messages)
-
-
-def _merged(ws: Workspace, task: Task, candidate: Draft) -> Merged | str:
-    """The draft merged into the harness, or the rule that it breaks."""
-    spec = ws.settings.harness
-    person = candidate.author.startswith("person:")
-    try:
-        after = apply_operations(task.snapshot, candidate.operations)
-    except PolicyRefused as error:
-        return str(error)
-    checks = check(
-        task.snapshot, after, candidate, include=spec.include, invariants=spec.invariants,
-        trace_texts=() if person else [line.quote for line in task.brief.evidence],
-        rejected=task.rejected, count_tokens=lambda text: count_tokens(text).tokens,
-    )  # fmt: skip
-    return refused(checks) or Merged(draft=candidate, after=after, checks=checks)
-
-
-def _by_playbook(ws: Workspace, task: Task, without: str | None) -> Merged | str:
-    """The first playbook's draft that holds, else why there is none. `without`: no model's."""
-    books, include = _playbooks(ws), ws.settings.harness.include
-    problems: list[str] = []
-    for candidate in draft(task.finding, task.snapshot, books, include=include):
-        why = f"{without}; this is the playbook's. {candidate.why}" if without else candidate.why
-        merged = _merged(ws, task, replace(candidate, why=why))
-        if isinstance(merged, Merged):
-            return merged
-        problems.append(merged)
-    why_not = (
-        f"No draft passes the policy: {problems[0]}"
-        if problems
-        else why_none(task.finding, task.snapshot, books, include=include)
-    )
-    return f"{without}. {why_not}" if without else why_not
-
-
-def _keep(ws: Workspace, task: Task, offer: Merged | None, without: str | None) -> EvolutionWrites:
+def _keep(
+    ws: Workspace, task: Task, offered: Offers, doubt: Elsewhere | None = None
+) -> EvolutionWrites:
     """The revision in the ledger, or why there is none."""
-    chosen = offer or _by_playbook(ws, task, without)
     which, snapshot = task.which, task.snapshot
-    if isinstance(chosen, str):
-        none: dict[str, Json] = {"drafted": False, "why": chosen}
+    if not offered.held:
+        none: dict[str, Json] = {"drafted": False, "why": offered.why_none}
         done = ws.ledger.steps.once(which.thread, task.step, lambda _: none)
         return cast("EvolutionWrites", done)
+    chosen, *others = (with_notes(one, task.brief, doubt) for one in offered.held)
     proposal = make_revision(
         ws, which, snapshot, chosen.after, chosen.draft, checks=chosen.checks,
         rejected=task.rejected,
+        alternatives=[
+            make_alternative(
+                snapshot, other.after, other.draft, checks=other.checks, rejected=task.rejected
+            )
+            for other in others
+        ],
     )  # fmt: skip
 
     def write(tx: Connection) -> dict[str, Json]:
@@ -246,16 +170,12 @@ def _keep(ws: Workspace, task: Task, offer: Merged | None, without: str | None) 
         other = ws.ledger.proposals.open_in(tx)
         if other is not None and other != which.id:
             raise _not_its_turn(other)
-        ws.ledger.artifacts.put_snapshot(tx, snapshot)
-        ws.ledger.artifacts.put_snapshot(tx, chosen.after)
+        for kept in (snapshot, *(one.after for one in offered.held)):
+            ws.ledger.artifacts.put_snapshot(tx, kept)
         ws.ledger.proposals.insert(tx, proposal, state="drafting")
         return {"drafted": True, "proposal": which.id}
 
     return cast("EvolutionWrites", ws.ledger.steps.once(which.thread, task.step, write))
-
-
-def _playbooks(ws: Workspace) -> tuple[Playbook, ...]:
-    return load_playbooks([ws.root / folder for folder in ws.settings.playbooks])
 
 
 async def after_evolution(

@@ -14,6 +14,8 @@ from nodes.evolution.edits import BOM
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 1024
+MAX_FRONT = 16 * 1024
+"""Characters of front matter; a skill has two keys, and a longer block is read by nobody."""
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FENCE = re.compile(r"---[ \t]*\n([\s\S]*?)(?:^|\n)---[ \t]*(?:\n|$)")
 
@@ -57,16 +59,38 @@ def read_front_matter(text: str) -> FrontMatter:
     if not fenced:
         return FrontMatter(values={}, present=True, problem="front matter has no closing ---")
     raw = fenced[1]
+    loaded = _loaded(raw)
+    if isinstance(loaded, str):
+        return FrontMatter(values={}, present=True, raw=raw, problem=loaded)
+    return FrontMatter(values=loaded, present=True, raw=raw)
+
+
+def _loaded(raw: str) -> dict[str, object] | str:
+    """The keys of a block, or why it has none."""
+    if problem := _unread(raw):
+        return problem
     try:
         # bandit's rule wants SafeLoader by name; _StrictLoader is one that refuses more.
         loaded = yaml.load(raw, Loader=_StrictLoader)  # noqa: S506
     except yaml.YAMLError as error:
-        return FrontMatter(values={}, present=True, raw=raw, problem=_yaml_problem(error))
+        return _yaml_problem(error)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
+        # PyYAML makes values such as dates by Python's own constructors, and reads by recursion.
+        return "a value that cannot be read"
     if not isinstance(loaded, dict):
-        problem = "front matter is no list of keys"
-        return FrontMatter(values={}, present=True, raw=raw, problem=problem)
-    values = {str(key): value for key, value in cast("dict[object, object]", loaded).items()}
-    return FrontMatter(values=values, present=True, raw=raw)
+        return "front matter is no list of keys"
+    return {str(key): value for key, value in cast("dict[object, object]", loaded).items()}
+
+
+def _unread(raw: str) -> str | None:
+    """Why a block is not even parsed: it is too long, too deep, or made of references."""
+    if len(raw) > MAX_FRONT:
+        return f"longer than {MAX_FRONT} characters"
+    if raw.count("[") + raw.count("{") > 200:
+        return "more than 200 brackets"
+    if re.search(r"(?:^|[\s:\[{,-])[&*][\w-]", raw):
+        return "YAML anchors and references (& and *); write the value out"
+    return None
 
 
 def body_of(text: str) -> str:

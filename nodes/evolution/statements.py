@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nodes.evolution.items import without_comments
 from nodes.evolution.skill_file import body_of
 
 _WORD = re.compile(r"`[^`\n]+`|[^\W_]+(?:[_.'-][^\W_]+)*", re.UNICODE)
@@ -27,7 +28,18 @@ _NEGATION = re.compile(
     r"|without|avoid|refuse|stop|nor|neither|forbidden)\b",
     re.IGNORECASE,
 )
-_IDENTIFIER = re.compile(r".*[_\d/].*")
+_NO_BAN = re.compile(
+    r"\b(?:do\s+not|don't|never)\s+(?:hesitate|worry|be\s+afraid|mind)\b|\bno\s+(?:problem|need)\b"
+    r"|\bnot\s+only\b",
+    re.IGNORECASE,
+)
+"""Words of a ban that ban nothing: `do not hesitate to promise` promises."""
+_EXCEPTION = re.compile(
+    r"\b(?:unless|except(?:ion\w*)?|only\s+(?:if|when)|as\s+long\s+as|but\s+(?:if|when|not)"
+    r"|other\s+than|apart\s+from|if\s+the\s+(?:user|customer)\s+insist\w*)\b",
+    re.IGNORECASE,
+)
+_IDENTIFIER = re.compile(r"[^_\d/]*[_\d/].*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +67,7 @@ def statements(text: str) -> tuple[Statement, ...]:
         found.extend(statement(part.strip(), line=start) for part in parts if part.strip())
         pending.clear()
 
-    for number, line in enumerate(body_of(text).split("\n"), 1):
+    for number, line in enumerate(without_comments(body_of(text)).split("\n"), 1):
         if line.lstrip().startswith(("```", "~~~")):
             flush()
             fenced = not fenced
@@ -82,7 +94,7 @@ def statement(text: str, *, line: int = 0) -> Statement:
         text=text,
         words=frozenset(_stem(w) for w in words),
         names=frozenset(w for w in words if _IDENTIFIER.fullmatch(w)),
-        negative=len(_NEGATION.findall(text)) % 2 == 1,
+        negative=len(_NEGATION.findall(_NO_BAN.sub(" ", text))) % 2 == 1,
     )
 
 
@@ -109,6 +121,13 @@ def holds(rule: Statement, text: Sequence[Statement]) -> bool:
     )
 
 
+def excepts(rule: Statement, other: Statement) -> bool:
+    """Whether `other` speaks of all that `rule` speaks of and takes something out of it."""
+    if len(rule.words) < 2 or not _EXCEPTION.search(other.text) or _EXCEPTION.search(rule.text):
+        return False
+    return len(rule.words & other.words) >= 0.75 * len(rule.words)
+
+
 def similarity(one: frozenset[str], other: frozenset[str]) -> float:
     """Shared share of two sets (Jaccard), 0..1."""
     union = one | other
@@ -124,7 +143,14 @@ def shingles(text: str, size: int = 3) -> frozenset[str]:
 
 
 def _stem(word: str) -> str:
-    """Plural and third person folded, so that `delays` and `delay` are one word."""
+    """Plural, third person and the other forms of a verb folded: `delays`, `delaying`, `delay`."""
     if _IDENTIFIER.fullmatch(word) or len(word) < 4 or word.endswith("ss"):
         return word
-    return word[:-1] if word.endswith("s") else word
+    for ending in ("ing", "ed", "es", "s"):
+        stem = word.removesuffix(ending)
+        if stem != word and len(stem) >= 3 and _VOWEL.search(stem):
+            return stem.removesuffix("e")
+    return word.removesuffix("e")
+
+
+_VOWEL = re.compile(r"[aeiouy]")

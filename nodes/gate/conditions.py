@@ -88,11 +88,13 @@ def _leaked(
 def seen_by_editor(ws: Workspace, proposal: Proposal) -> str:
     """All text in which a sealed case must not be.
 
-    What the edit adds, new skills too, and what the model that drafted it was shown.
+    What the edit adds, new skills too, what its alternatives on the card add, and what the model
+    that drafted it was shown.
     """
     base = ws.ledger.artifacts.snapshot(proposal.base_revision)
-    candidate = ws.ledger.artifacts.snapshot(proposal.candidate_revision)
-    return f"{added_text(base, candidate)}\n{shown_text(ws, proposal)}"
+    drafts = (proposal.candidate_revision, *(o.candidate_revision for o in proposal.alternatives))
+    added = [added_text(base, ws.ledger.artifacts.snapshot(revision)) for revision in drafts]
+    return "\n".join([*added, shown_text(ws, proposal)])
 
 
 def judge_problems(ws: Workspace, cases: Iterable[Case]) -> tuple[str, ...]:

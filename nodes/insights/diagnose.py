@@ -4,16 +4,20 @@ from configs.taxonomy import taxonomy
 from contracts.findings import Diagnosis
 from nodes.insights.diagnosis import endings, haste, silent, tools
 from nodes.insights.diagnosis.made import Rule, made
+from nodes.insights.diagnosis.observed import with_observed
 from nodes.insights.facts import Facts
 
 
 def diagnose(facts: Facts) -> Diagnosis:
-    """The first rule of the kind that holds; the kind's default cause where none does."""
+    """The first rule of the kind that holds; the kind's default cause where none does.
+
+    What runs that work do is added as parameters, for edits.
+    """
     for rule in _RULES.get(facts.kind, ()):
         found = rule(facts)
         if found is not None:
-            return found
-    return _default(facts)
+            return with_observed(found, facts)
+    return with_observed(_default(facts), facts)
 
 
 def _default(facts: Facts) -> Diagnosis:

@@ -3,11 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import comb
 
 from contracts.json_types import Json
+from nodes.insights.habits import arguments_of, example_of, values_of, words_of_tool
 from nodes.insights.signature import place_part
 from nodes.insights.sketch import Sketch, SketchCall
 
@@ -18,6 +19,8 @@ MIN_GOOD = 3  # successful calls from which a shape is taken
 MIN_PASSING = 5  # passing traces from which "they call it before" is concluded
 PREREQUISITE_P = 0.01
 _SHAPE_LIMIT = 24
+_AMOUNT = re.compile(r"9+[.,]9+")
+MIN_CODE = 4  # characters, two of them digits, from which a value is a code and no count
 _NAME = re.compile(r"[A-Za-z_][\w.-]*\w")
 _ORDER_WORDS = re.compile(
     r"\b(?:first|before|beforehand|prior to|requires?|needs?|must)\b", re.IGNORECASE
@@ -47,6 +50,12 @@ class Facts:
         """Successful calls of the tool, wherever."""
         both = (*self.failing, *self.passing)
         return [c for s in both for c in s.calls if _is(c, self.place) and c.ok]
+
+    @cached_property
+    def tools(self) -> frozenset[str]:
+        """Names under which the tool is called."""
+        both = (*self.failing, *self.passing)
+        return frozenset(c.tool for s in both for c in s.calls if _is(c, self.place))
 
     @cached_property
     def passing_callers(self) -> list[Sketch]:
@@ -85,7 +94,18 @@ class ArgumentContrast:
     shape: str
     """Of the successful values: A a letter, a a small one, 9 a digit."""
     good_example: str | None
+    """In the form of the successful values, and none of them."""
     bad_example: str | None
+    good: int
+    bad: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordContrast:
+    """An argument for which successful calls use a few words, and failing ones use others."""
+
+    argument: str
+    words: tuple[str, ...]
     good: int
     bad: int
 
@@ -140,7 +160,43 @@ def argument_contrast(facts: Facts) -> ArgumentContrast | None:
             continue
         if best is None or (found.bad, found.good) > (best.bad, best.good):
             best = found
-    return best
+    return None if best is None else replace(best, good_example=_example_like(facts, best))
+
+
+def _example_like(facts: Facts, found: ArgumentContrast) -> str | None:
+    """A value in the form of the successful ones that is nobody's."""
+    seen = values_of((*facts.failing, *facts.passing), facts.tools, found.argument)
+    return example_of(found.argument, {v: n for v, n in seen.items() if shape_of(v) == found.shape})
+
+
+def word_contrast(facts: Facts) -> WordContrast | None:
+    """The argument for which calls that work use a few words, and most failing ones others."""
+    for name in arguments_of(facts.good):
+        seen = values_of((*facts.failing, *facts.passing), facts.tools, name)
+        words = words_of_tool(name, seen)
+        bad = _values(facts.bad, name)
+        odd = [value for value in bad if value not in words]
+        if words and bad and len(odd) >= MOSTLY * len(bad):
+            return WordContrast(argument=name, words=words, good=len(facts.good), bad=len(odd))
+    return None
+
+
+def typical_argument(facts: Facts) -> ArgumentContrast | None:
+    """The first argument that nearly all successful calls write as a code of one form."""
+    for name in arguments_of(facts.good):
+        values = _values(facts.good, name)
+        if len(values) < MIN_GOOD:
+            continue
+        shape = _most_common(map(shape_of, values))
+        held = sum(shape_of(value) == shape for value in values)
+        code = shape.count("9") >= 2 and MIN_CODE <= len(shape) <= _SHAPE_LIMIT
+        if not code or _AMOUNT.fullmatch(shape) or held < MOSTLY * len(values):
+            continue
+        found = ArgumentContrast(
+            argument=name, shape=shape, good_example=None, bad_example=None, good=held, bad=0
+        )
+        return replace(found, good_example=_example_like(facts, found))
+    return None
 
 
 def _shape_contrast(
@@ -153,12 +209,11 @@ def _shape_contrast(
     odd = [v for v in bad if form(shape_of(v)) != usual]
     if held < MOSTLY * len(good) or len(odd) < MOSTLY * len(bad) or len(usual) > _SHAPE_LIMIT:
         return None
-    fitting = [v for v in good if form(shape_of(v)) == usual]
-    shape = _most_common(shape_of(v) for v in fitting)
+    shape = _most_common(shape_of(v) for v in good if form(shape_of(v)) == usual)
     return ArgumentContrast(
         argument=name,
         shape=shape,
-        good_example=_example(v for v in fitting if shape_of(v) == shape),
+        good_example=None,
         bad_example=_example(odd),
         good=len(good),
         bad=len(odd),

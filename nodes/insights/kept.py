@@ -6,13 +6,14 @@ from contracts.json_types import Json
 from nodes.insights.analyze import Analysis
 from nodes.insights.blast import Reach, sentence_of
 from nodes.insights.signature import template_hash
+from nodes.insights.steered import KEY, kept_steering
 
 WORDINGS = 8
 REACHES = 3
 
 
 def kept_of(finding: Finding, analysis: Analysis) -> dict[str, Json]:
-    """Messages of its symptoms by how often they were kept, and the reach of its worst exemplars.
+    """Messages of its symptoms, the reach of its worst exemplars, and what steered its runs.
 
     A wording's mark is what `tracemend findings split --wording` takes.
     """
@@ -32,6 +33,9 @@ def kept_of(finding: Finding, analysis: Analysis) -> dict[str, Json]:
             {**to_json(reach), "share": reach.share, "sentence": sentence_of(reach)}
             for reach in reaches(finding, analysis)
         ],
+        KEY: kept_steering(
+            finding.signature, analysis.evidence[finding.id].failing, analysis.passing
+        ),
     }
 
 

@@ -13,6 +13,7 @@ from nodes.insights.blast import Reach, reach_of
 from nodes.insights.detect.all import Detected
 from nodes.insights.detect.answers import parsed
 from nodes.insights.signature import clean
+from nodes.insights.steering import Steering, steering_of
 
 MAX_CALLS = 64
 MAX_TOOLS = 64
@@ -57,6 +58,8 @@ class Sketch:
     """When it began; None: no time was recorded."""
     reach: tuple[Reach, ...] = ()
     """How far the outputs of its failed steps went; of the first few."""
+    steering: Steering = field(default_factory=Steering)
+    """What text steered its steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +109,7 @@ def sketch_of(detected: Detected) -> Sketch:
         root_span=root.id,
         at=None if trace.timeless else trace.started_at,
         reach=reach_of(detected.view, (symptom.span_id for symptom in lasting)),
+        steering=steering_of(detected.view, [(str(s.signature), s.span_id) for s in lasting]),
     )
 
 

@@ -54,15 +54,7 @@ class Meter:
         """
         if tokens > self.left:
             return f"the token budget of the analysis is used up ({self.left} of {self.limit} left)"
-        budget, spends = self.ws.settings.budget, self.ws.ledger.spends
-        run = spends.of_thread(self.thread)
-        day = spends.since(self.ws.ledger.db.clock() - DAY)
-        ahead = calls * _mean_usd(run)
-        if run.known_usd + ahead > budget.max_usd or budget.max_usd == 0:
-            return f"budget.max_usd ({budget.max_usd:g}) leaves no room for it"
-        if day.known_usd + ahead > budget.max_usd_per_day or budget.max_usd_per_day == 0:
-            return f"budget.max_usd_per_day ({budget.max_usd_per_day:g}) leaves no room for it"
-        return None
+        return money_refusal(self.ws, self.thread, calls=calls)
 
     def count(self, purpose: Purpose, tokens: int, cost_usd: float | None) -> None:
         """Take a call into this analysis' sums, whether it was made now or by a killed try."""
@@ -94,6 +86,25 @@ class Meter:
             "cost_usd": None if self.unpriced else round(self.cost_usd, 6),
             "known_usd": round(self.cost_usd, 6), "notes": list(notes),
         }  # fmt: skip
+
+
+def money_refusal(ws: Workspace, thread: str, *, calls: int = 1) -> str | None:
+    """Why money forbids the next calls of a run, whatever they are for; None: it does not.
+
+    Args:
+        ws: the project.
+        thread: of the run; what it used for anything so far counts.
+        calls: how many are made at once; each may cost what the calls so far did on average.
+    """
+    budget, spends = ws.settings.budget, ws.ledger.spends
+    run = spends.of_thread(thread)
+    day = spends.since(ws.ledger.db.clock() - DAY)
+    ahead = calls * _mean_usd(run)
+    if run.known_usd + ahead > budget.max_usd or budget.max_usd == 0:
+        return f"budget.max_usd ({budget.max_usd:g}) leaves no room for it"
+    if day.known_usd + ahead > budget.max_usd_per_day or budget.max_usd_per_day == 0:
+        return f"budget.max_usd_per_day ({budget.max_usd_per_day:g}) leaves no room for it"
+    return None
 
 
 def _mean_usd(spent: Spent) -> float:

@@ -11,7 +11,8 @@ from memory.cases import case_id
 from memory.families import assign_families
 from nodes.cases.soundness import Soundness, check_case, notes_of
 from nodes.cases.witness import NAMELESS, witness_of_sketch
-from nodes.insights.facts import MOSTLY, Facts
+from nodes.insights.facts import Facts
+from nodes.insights.habits import last_tool
 from nodes.insights.signature import place_part
 from nodes.insights.sketch import Sketch
 
@@ -44,19 +45,7 @@ NOTHING_APART = Apart()
 
 def closing_tool(finding: Finding, passing: Sequence[Sketch]) -> str | None:
     """Among passing runs that called the finding's tool, the last tool that most of them called."""
-    runs = _callers(finding, passing)
-    if not runs:
-        return None
-    needed = MOSTLY * len(runs)
-    called = {call.tool for run in runs for call in run.calls if call.ok} - NAMELESS
-    common = [
-        tool
-        for tool in called
-        if sum(any(c.tool == tool and c.ok for c in run.calls) for run in runs) >= needed
-    ]
-    if not common:
-        return None
-    return max(common, key=lambda tool: (_mean_place(tool, runs), tool))
+    return last_tool(_callers(finding, passing), NAMELESS)
 
 
 def target_cases(
@@ -176,13 +165,3 @@ def _callers(finding: Finding, passing: Sequence[Sketch]) -> list[Sketch]:
 
 def _place(finding: Finding) -> str:
     return finding.signature.partition("~")[0].split(":")[1]
-
-
-def _mean_place(tool: str, runs: Sequence[Sketch]) -> float:
-    """How late in a run the tool is called last, 0..1, over the runs that call it."""
-    places = []
-    for run in runs:
-        at = [i for i, call in enumerate(run.calls) if call.tool == tool]
-        if at:
-            places.append((at[-1] + 1) / len(run.calls))
-    return sum(places) / len(places)

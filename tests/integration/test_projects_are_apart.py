@@ -86,6 +86,7 @@ def test_rows_of_another_project_are_not_there(inbox: Inbox, served: Served, pro
         ("POST", "/proposals/p-{}/ask", {"json": {"text": "hm"}}),
         ("POST", "/proposals/p-{}/defer", {"json": {"until": "2040-01-01T00:00:00Z"}}),
         ("GET", "/releases/r-{}", {}),
+        ("GET", "/releases/r-{}/story", {}),
         ("POST", "/releases/r-{}/undo", {}),
     ]
     before = {p: inbox.harness(p) for p in PROJECTS}

@@ -32,13 +32,14 @@ not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "501"]
 include-path-regex = "(ask|defer)$"
 parameters = { "path.proposal" = "p-refunds-1" }
 """
+OTHERS = ("- Ask twice.", "- Wait a while.")
 OURS = "^/(proposals|releases|findings|incidents|audit)"
 
 
 def explored(tmp_path: Path, which: list[str], checks: str, examples: int) -> tuple[str, bool]:
     inbox = installation(tmp_path / "world", "refunds", "billing")
     hashes = [
-        wait(inbox, f"p-{project}-{number}", project=project).hash
+        wait(inbox, f"p-{project}-{number}", project=project, others=OTHERS).hash
         for project in ("refunds", "billing")
         for number in range(3)
     ]

@@ -178,3 +178,20 @@ def test_a_safe_path_stays_under_its_root(path: str) -> None:
         assert not path.startswith("/")
         assert ".." not in path.split("/")
         assert "\\" not in path
+
+
+@given(files(), files())
+def test_remove_takes_out_one_run_of_whole_lines(head: str, tail: str) -> None:
+    """What is left is the lines before and the lines after, each with its own end."""
+    data = f"{head}@@one@@{tail}"
+    before = HarnessSnapshot(files={"f.md": HarnessFile(data=data.encode())})
+    operation = Operation(op="remove", path="f.md", anchor="@@one@@", text="")
+    after = apply_operations(before, [operation]).files["f.md"].data.decode()
+    at = data.index("@@one@@")
+    start = data.rfind("\n", 0, at) + 1
+    start = len("\ufeff") if start == 0 and data.startswith("\ufeff") else start
+    end = data.find("\n", at) + 1
+    if end:
+        assert after == data[:start] + data[end:]
+    else:  # the last line had no end, so the one before it has none now
+        assert after == data[:start].removesuffix("\n").removesuffix("\r")

@@ -6,7 +6,7 @@ random but the seed of a run, so that a story has one end.
 
 import hashlib
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,12 +18,14 @@ from sqlalchemy import Connection
 
 from contracts.harness import HarnessFile, HarnessSnapshot
 from contracts.json_types import Json, JsonObject, content_id
-from contracts.proposals import Draft, Operation, Proposal, ProposalId
+from contracts.proposals import Draft, Operation, OperationName, Proposal, ProposalId
 from graph.drive import LocalDriver, local_driver
 from graph.outcomes import Outcome
 from graph.service import Service
 from memory.workspace import Workspace, open_project, register
 from nodes.decide import Person
+from nodes.evolution.alternatives import make_alternative
+from nodes.evolution.edits import apply_operations
 from nodes.evolution.revise import Revising, checked, make_revision
 from nodes.showing import newest_card
 from tests.card_worlds import finding
@@ -173,9 +175,11 @@ def change_settings(root: Path, **sections: dict[str, Json]) -> None:
     file.write_text(yaml.safe_dump(settings), "utf-8")
 
 
-def ready(ws: Workspace, added: str, *, thread: str = THREAD) -> Proposal:
+def ready(
+    ws: Workspace, added: str, *, thread: str = THREAD, others: Sequence[str] = ()
+) -> Proposal:
     """A run that is about to plan: the ledger says that analysis and draft are done already."""
-    proposal = draft_in(ws, added, thread=thread)
+    proposal = draft_in(ws, added, thread=thread, others=others)
     request: JsonObject = {"kind": "improve", "finding": proposal.finding_id}
     ws.ledger.incidents.open(thread, kind="improve", key=thread, request=request, driver="local")
     done: dict[str, dict[str, Json]] = {
@@ -191,27 +195,43 @@ def _said(written: dict[str, Json], _: Connection) -> dict[str, Json]:
     return written
 
 
-def draft_in(ws: Workspace, added: str, *, thread: str) -> Proposal:
-    """A drafted revision that adds lines to the instructions, as evolution leaves it."""
+def draft_in(ws: Workspace, added: str, *, thread: str, others: Sequence[str] = ()) -> Proposal:
+    """A drafted revision that adds lines to the instructions, as evolution leaves it.
+
+    `others`: what its alternatives add instead.
+    """
     data = (ws.root / MAIN).read_bytes()
     before = HarnessSnapshot(files={MAIN: HarnessFile(data=data)})
-    after = HarnessSnapshot(files={MAIN: HarnessFile(data=data + added.encode())})
     found = finding()
     proposal_id = ProposalId(content_id("p-", thread, found.id, "0"))
     which = Revising(id=proposal_id, revision=1, thread=thread, finding=found.id)
-    line = data.decode().splitlines()[-1]
-    draft = Draft(
-        operations=(Operation(op="insert_after", path=MAIN, anchor=line, text=added),),
-        why="It gives up too soon.", falsifier="It fails as before.", author="playbook:small",
+    drafts = [_drafted(data, one) for one in (added, *others)]
+    afters = [apply_operations(before, draft.operations) for draft in drafts]
+    checks = [checked(ws, before, *made, ()) for made in zip(afters, drafts, strict=True)]
+    alternatives = [
+        make_alternative(before, after, draft, checks=theirs, rejected=())
+        for after, draft, theirs in zip(afters[1:], drafts[1:], checks[1:], strict=True)
+    ]
+    proposal = make_revision(
+        ws, which, before, afters[0], drafts[0], checks=checks[0], rejected=(),
+        alternatives=alternatives,
     )  # fmt: skip
-    checks = checked(ws, before, after, draft, ())
-    proposal = make_revision(ws, which, before, after, draft, checks=checks, rejected=())
     with ws.ledger.db.write() as tx:
         ws.ledger.knowledge.put_finding(tx, found)
-        ws.ledger.artifacts.put_snapshot(tx, before)
-        ws.ledger.artifacts.put_snapshot(tx, after)
+        for snapshot in (before, *afters):
+            ws.ledger.artifacts.put_snapshot(tx, snapshot)
         ws.ledger.proposals.insert(tx, proposal, state="drafting")
     return proposal
+
+
+def _drafted(data: bytes, added: str) -> Draft:
+    """The edit that adds these lines; nothing to add: that takes the last line out."""
+    line = data.decode().splitlines()[-1]
+    op: OperationName = "insert_after" if added else "remove"
+    return Draft(
+        operations=(Operation(op=op, path=MAIN, anchor=line, text=added),),
+        why="It gives up too soon.", falsifier="It fails as before.", author="playbook:small",
+    )  # fmt: skip
 
 
 @asynccontextmanager
@@ -220,8 +240,12 @@ async def opened(
     *,
     before: Callable[[Workspace], None] = lambda _: None,
     added: str = GOOD,
+    others: Sequence[str] = (),
 ) -> AsyncIterator[Small]:
-    """The graph on a project that `write_project` wrote, at the card of the edit `added`."""
+    """The graph on a project that `write_project` wrote, at the card of the edit `added`.
+
+    `others`: what the alternatives on the card add.
+    """
     ws = open_project(home, PROJECT)
     events: list[JsonObject] = []
     hooks: list[Say] = []
@@ -234,7 +258,7 @@ async def opened(
     async with local_driver(home / "checkpoints.sqlite", ws.ledger) as driver:
         before(ws)
         service = Service(ws, driver, heard)
-        proposal = ready(ws, added)
+        proposal = ready(ws, added, others=others)
         await service.advance(THREAD)
         yield Small(
             ws=ws, driver=driver, service=service, proposal=proposal.id, events=events, hooks=hooks

@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.story.worlds import Finished, World
 
@@ -52,10 +54,36 @@ def test_demo_says_yes_for_you(tmp_path: Path) -> None:
     left = {f["signature"]: f["actionable"] for f in status["findings"]}
     assert left["rate_limit:loyalty_points:429"] is False
     assert sum(left.values()) >= 3
+    _is_told(world, told)
     undone = world.run("undo", told["release"]["id"], "--json")
     assert undone.code == 0, undone.err
     assert undone.json["release"]["after"] == told["harness"]["before"]
     assert world.run("audit", "verify", "--json").json["ok"]
+
+
+def _is_told(world: World, demo: dict[str, Any]) -> None:
+    """What a reader of the release and of its file is told afterwards."""
+    release = demo["release"]["id"]
+    story = world.run("show", release, "--json").json
+    assert story["alert"]["what"] == "refund failures above usual"
+    assert story["gate"]["report_hash"] == demo["gate"]["report_hash"]
+    assert [one["by"] for one in story["decisions"]] == ["ann"]
+    assert [one["watched"] for one in story["watched"]] == ["fell"]
+    assert {one["outcome"] for one in story["lessons"]} == {"applied", "fell"}
+    page = world.run("show", release, "--markdown").out
+    sealed = {
+        case["id"]
+        for file in (world.root / "cases").glob("*.yaml")
+        for case in yaml.safe_load(file.read_text("utf-8"))
+        if "sealed" in case["tags"]
+    }
+    assert sealed
+    assert not [case for case in sealed if case in page or case in str(story)]
+    (path,) = [one["path"] for one in story["files"]]
+    lines = world.run("history", path, "--json").json["lines"]
+    assert {line["release"] for line in lines} == {release}
+    untouched = world.run("history", "instructions/main.md", "--json").json["lines"]
+    assert {line["by"] for line in untouched} == {"before"}
 
 
 @pytest.mark.servers

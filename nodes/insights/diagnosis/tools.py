@@ -14,6 +14,7 @@ from nodes.insights.facts import (
     name_contrast,
     named_prerequisite,
     order_contrast,
+    word_contrast,
 )
 
 GAVE_UP_AFTER = 4  # the first call and three retries
@@ -101,7 +102,7 @@ def argument(facts: Facts) -> Diagnosis | None:
         )  # fmt: skip
     shape = argument_contrast(facts)
     if shape is None or not spoken:
-        return None
+        return _word(facts) if spoken else None
     return made(
         "wrong_argument_format", 0.85 if shape.bad >= 2 else 0.65,
         f"{facts.place} is called with `{shape.argument}` in another form than the"
@@ -109,6 +110,22 @@ def argument(facts: Facts) -> Diagnosis | None:
         f"A call of {facts.place} with `{shape.argument}` like {_said(shape.shape)} fails as well.",
         {"tool": facts.place, "argument": shape.argument, "shape": shape.shape,
          "bad_example": shape.bad_example, "good_example": shape.good_example},
+    )  # fmt: skip
+
+
+def _word(facts: Facts) -> Diagnosis | None:
+    """A word that the tool does not know, where calls that work use a few."""
+    found = word_contrast(facts)
+    if found is None:
+        return None
+    words = "/".join(found.words)
+    return made(
+        "wrong_argument_format", 0.8 if found.bad >= 2 else 0.6,
+        f"{facts.place} is called with words for `{found.argument}` that none of the {found.good}"
+        f" sampled calls that work uses ({words}).",
+        f"A call of {facts.place} with one of these words for `{found.argument}` fails as well.",
+        {"tool": facts.place, "argument": found.argument, "words": words,
+         "good_example": found.words[0]},
     )  # fmt: skip
 
 

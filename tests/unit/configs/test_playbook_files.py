@@ -1,11 +1,14 @@
 """Playbook files are read strictly: a mistake names the file, the key and the nearest known key."""
 
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from configs.playbooks import fill, load_playbooks, parse_playbook
+from configs.taxonomy import taxonomy
 from contracts.errors import ConfigError
+from contracts.findings import TEXT_REMEDIES
 
 GOOD = """id: own-note
 when: {cause: tool_timeout, remedy: [instructions]}
@@ -17,20 +20,26 @@ edit:
 
 
 def test_the_packaged_playbooks_are_read() -> None:
-    assert [book.id for book in load_playbooks()] == [
-        "answer-in-order",
-        "argument-format",
-        "ask-before-changing",
-        "hand-over-once",
-        "prerequisite-step",
-        "rate-limit-patience",
-        "report-failure",
-        "same-answer-stop",
-        "say-what-was-done",
-        "small-answers",
-        "tool-silence-retry",
-        "tool-timeout-retry",
+    names = [book.id for book in load_playbooks()]
+    folder = resources.files("configs").joinpath("playbooks")
+    files = sorted(f.name for f in folder.iterdir() if f.name.endswith(".yaml"))
+    assert [f"{name}.yaml" for name in names] == files
+    assert {"tool-timeout-retry", "argument-format", "prerequisite-step"} < set(names)
+
+
+def test_each_cause_that_text_can_mend_has_a_playbook_for_it() -> None:
+    served = {(book.when.cause, remedy) for book in load_playbooks() for remedy in book.when.remedy}
+    without = [
+        name
+        for name, cause in taxonomy().causes.items()
+        if (wanted := TEXT_REMEDIES.intersection(cause.remedies))
+        and not any((name, remedy) in served for remedy in wanted)
     ]
+    assert without == []
+
+
+def test_each_playbook_is_for_a_cause_that_the_taxonomy_knows() -> None:
+    assert {book.when.cause for book in load_playbooks()} <= set(taxonomy().causes)
 
 
 @pytest.mark.parametrize(

@@ -141,3 +141,50 @@ def test_files_are_described_by_hash_and_presence() -> None:
 )
 def test_the_end_of_a_text_is_named_by_its_fewest_last_lines(text: str, anchor: str | None) -> None:
     assert end_anchor(text) == anchor
+
+
+def removing(anchor: str | None, text: str = "") -> Operation:
+    return Operation(op="remove", path=PATH, anchor=anchor, text=text)
+
+
+@pytest.mark.parametrize(
+    ("data", "anchor", "expected"),
+    [
+        (b"a\nb\nc\n", "b", b"a\nc\n"),
+        (b"a\nb one two\nc\n", "one", b"a\nc\n"),
+        (b"a\nb\nc\n", "b\n", b"a\nc\n"),
+        (b"a\nb\nc\nd\n", "b\nc", b"a\nd\n"),
+        (b"a one\ntwo b\nc\n", "one\ntwo", b"c\n"),
+        (b"a\nb\nc\n", "a", b"b\nc\n"),
+        (b"\xef\xbb\xbfa\nb\n", "a", b"\xef\xbb\xbfb\n"),
+        (b"\xef\xbb\xbfa\nb\n", "b", b"\xef\xbb\xbfa\n"),
+        (b"a\r\nb\r\nc\r\n", "b", b"a\r\nc\r\n"),
+        (b"a\r\nb\r\nc\r\n", "a\nb", b"c\r\n"),
+        (b"a\nb\r\nc\n", "b", b"a\nc\n"),
+        (b"a\nb", "b", b"a"),
+        (b"a\r\nb", "b", b"a"),
+        (b"a\rx\nb\n", "b", b"a\rx\n"),
+        (b"a\n\nb\n\nc\n", "b", b"a\n\n\nc\n"),
+        (b"a\nb\n", "b", b"a\n"),
+        (b"a\n", "a", b""),
+    ],
+)
+def test_remove_takes_whole_lines_and_no_other_byte(
+    data: bytes, anchor: str, expected: bytes
+) -> None:
+    assert _one(data, removing(anchor)) == expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "problem"),
+    [
+        (removing("x"), "anchor not found"),
+        (removing("a"), "anchor found 2 times"),
+        (removing(None), "empty anchor"),
+        (removing("\n"), "anchor of blanks"),
+        (removing("b", "instead"), "remove has no text"),
+    ],
+)
+def test_what_remove_cannot_name_stays(operation: Operation, problem: str) -> None:
+    with pytest.raises(PolicyRefused, match=problem):
+        _one(b"a\nb\na\n", operation)

@@ -14,7 +14,7 @@ from contracts.harness import HarnessSnapshot
 from contracts.json_types import Json, JsonObject
 from contracts.proposals import Draft
 from nodes.evolution.edits import apply_operations
-from nodes.evolution.model_draft import Written, model_draft
+from nodes.evolution.model_draft import Record, Written, model_drafts
 from nodes.evolution.policy import check, refused
 from nodes.evolution.prompt import Brief
 from tests.card_worlds import INCLUDE, MAIN, QUOTES, finding, harness, skill_text
@@ -57,35 +57,45 @@ def answer(*operations: JsonObject, evidence: Sequence[str] = ("e1",)) -> Script
     return ScriptedAnswer(answer=said, tokens=(900, 100))
 
 
-def judging(base: HarnessSnapshot, quotes: Sequence[str]) -> Callable[[Draft], str | None]:
-    """The real merge and the real policy."""
+def judging(
+    base: HarnessSnapshot, quotes: Sequence[str]
+) -> Callable[[Draft, Sequence[Draft]], Draft | str]:
+    """The real merge and the real policy; equal texts are one idea."""
 
-    def judge(draft: Draft) -> str | None:
+    def judge(draft: Draft, held: Sequence[Draft]) -> Draft | str:
         try:
             after = apply_operations(base, draft.operations)
         except PolicyRefused as error:
             return str(error)
-        return refused(
-            check(base, after, draft, include=INCLUDE, invariants=(), trace_texts=quotes)
-        )
+        if any(draft.operations == other.operations for other in held):
+            return "it is nearly the same as edit 1; give another idea"
+        checks = check(base, after, draft, include=INCLUDE, invariants=(), trace_texts=quotes)
+        return refused(checks) or draft
 
     return judge
 
 
 async def drafted(
     *answers: ScriptedAnswer, evidence: Sequence[EvidenceLine] = QUOTES, tokens: int = 40_000,
-    timeout_s: float = 5.0, model: type[ScriptedModel] = ScriptedModel,
-) -> tuple[Written, ScriptedModel]:  # fmt: skip
+    timeout_s: float = 5.0, total_s: float = 60.0, model: type[ScriptedModel] = ScriptedModel,
+    count: int = 1, record: Record | None = None,
+) -> tuple[Written[Draft], ScriptedModel]:  # fmt: skip
     base = harness(main=MAIN, lookup=skill_text("lookup", "- Look the order up first."))
     brief = Brief(
         finding=finding(), unit="trace", evidence=tuple(evidence), snapshot=base, include=INCLUDE
     )
     scripted = model(answers)
     judge = judging(base, [line.quote for line in evidence])
-    written = await model_draft(
-        scripted, "scripted:a.jsonl", brief, judge, tokens=tokens, timeout_s=timeout_s
-    )
+    written = await model_drafts(
+        scripted, "scripted:a.jsonl", brief, judge, count=count, record=record, tokens=tokens,
+        timeout_s=timeout_s, total_s=total_s,
+    )  # fmt: skip
     return written, scripted
+
+
+def only(written: Written[Draft]) -> Draft:
+    (draft,) = written.held
+    return draft
 
 
 def last_word(model: ScriptedModel) -> str:
@@ -95,11 +105,10 @@ def last_word(model: ScriptedModel) -> str:
 
 async def test_an_edit_that_holds_is_the_draft_and_says_who_wrote_it() -> None:
     written, model = await drafted(answer())
-    assert written.draft is not None
-    assert (written.draft.author, written.draft.model_written) == ("model:scripted:a.jsonl", True)
-    assert written.draft.why == (
-        "One more call is enough. Rests on 2f45be76294ecd679353d418613f2423/1aba10187bf024db."
-    )
+    draft = only(written)
+    assert (draft.author, draft.model_written) == ("model:scripted:a.jsonl", True)
+    assert draft.why == "One more call is enough."
+    assert draft.evidence == ("2f45be76294ecd679353d418613f2423/1aba10187bf024db",)
     assert (written.tries, written.tokens, len(model.asked)) == (1, 1_000, 1)
 
 
@@ -136,7 +145,7 @@ async def test_an_edit_that_does_not_hold_goes_back_with_the_reason(
     bad: ScriptedAnswer, reason: str
 ) -> None:
     written, model = await drafted(bad, answer())
-    assert written.draft is not None
+    assert len(written.held) == 1
     assert written.tries == 2
     assert reason in last_word(model)
     assert last_word(model).startswith("Not taken: ")
@@ -145,7 +154,7 @@ async def test_an_edit_that_does_not_hold_goes_back_with_the_reason(
 async def test_after_three_tries_it_is_given_up_with_the_last_reason() -> None:
     bad = answer(operation(anchor="nowhere"))
     written, model = await drafted(bad, bad, answer(operation(path="../x")), answer())
-    assert written.draft is None
+    assert written.held == ()
     assert "unsafe part '..'" in (written.problem or "")
     assert (written.tries, written.tokens, len(model.asked)) == (3, 3_000, 3)
 
@@ -164,7 +173,7 @@ async def test_a_quote_that_gives_orders_reaches_the_model_fenced_and_no_file() 
         ),
         evidence=hostile,
     )  # fmt: skip
-    assert written.draft is None
+    assert written.held == ()
     assert written.tries == 3
     first = str(model.asked[0][-1].content)
     assert f"\n{INJECTED}\n>>> " in first
@@ -176,7 +185,7 @@ async def test_a_quote_that_gives_orders_reaches_the_model_fenced_and_no_file() 
 
 async def test_a_call_that_failed_is_tried_again_without_a_schema_and_nothing_to_correct() -> None:
     written, model = await drafted(answer(), model=WithoutSchemas)
-    assert written.draft is not None
+    assert len(written.held) == 1
     assert (written.tries, len(model.asked)) == (2, 1)
     assert [message.type for message in model.asked[0]] == ["system", "human"]
 
@@ -184,7 +193,7 @@ async def test_a_call_that_failed_is_tried_again_without_a_schema_and_nothing_to
 async def test_a_model_that_is_down_or_slow_is_given_up() -> None:
     down = ScriptedAnswer(error=RuntimeError("503"))
     written, _ = await drafted(down, down, down)
-    assert (written.draft, written.problem) == (None, "the call failed: RuntimeError: 503")
+    assert (written.held, written.problem) == ((), "the call failed: RuntimeError: 503")
     slow, _ = await drafted(*[ScriptedAnswer(seconds=30)] * 3, timeout_s=0.02)
     assert slow.problem is not None
     assert "no answer within 0.02 s" in slow.problem
@@ -193,7 +202,7 @@ async def test_a_model_that_is_down_or_slow_is_given_up() -> None:
 async def test_all_tries_together_stay_within_the_budget() -> None:
     greedy = ScriptedAnswer(text="x" * 400, tokens=(20_000, 15_000))
     written, model = await drafted(greedy, answer())
-    assert written.draft is None
+    assert written.held == ()
     assert len(model.asked) == 1
     assert "holds no JSON object; then over the token budget" in (written.problem or "")
     assert written.tokens == 35_000
@@ -206,8 +215,7 @@ async def test_without_room_for_one_call_none_is_made() -> None:
 
 async def test_where_no_quote_was_kept_none_can_be_named() -> None:
     written, model = await drafted(answer(evidence=["e1"]), answer(evidence=[]), evidence=())
-    assert written.draft is not None
-    assert written.draft.why == "One more call is enough."
+    assert only(written).evidence == ()
     assert "evidence: 'e1' is none: the list must be empty" in last_word(model)
 
 
@@ -216,6 +224,5 @@ async def test_long_reasons_are_cut_to_what_a_card_shows() -> None:
     assert said.answer is not None
     long = ScriptedAnswer(answer={**said.answer, "why": "very " * 500, "falsifier": "so " * 500})
     written, _ = await drafted(long)
-    assert written.draft is not None
-    assert len(written.draft.why) <= 500
-    assert len(written.draft.falsifier) <= 300
+    assert len(only(written).why) <= 500
+    assert len(only(written).falsifier) <= 300

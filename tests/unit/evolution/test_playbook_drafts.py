@@ -118,19 +118,28 @@ def test_a_windows_file_keeps_its_line_ends_under_a_playbook() -> None:
 @pytest.mark.parametrize(
     ("about", "reason"),
     [
-        (finding("tool_failure", ("tool",), tool="x"), "no playbook is for cause tool_failure"),
+        (finding("rate_limited", ("tool",), tool="x"), "no playbook is for cause rate_limited"),
         (finding(status="504"), "needs tool, which the evidence does not show"),
         (finding(tool="a b; rm", status="504"), "needs tool as a plain name or code"),
         (finding(tool="x" * 41, status="504"), "needs tool as a plain name or code"),
         (finding(tool="{status}", status="504"), "needs tool as a plain name or code"),
         (finding(tool="--", status="504"), "needs tool with a letter or a digit"),
-        (_format_finding(shape=None), "needs shape, which the evidence does not show"),
         (finding("tool_timeout", ("infrastructure",), tool="x", status="504"), "serves skill and"),
     ],
 )
 def test_no_draft_says_why(about: Finding, reason: str) -> None:
     assert draft(about, PLAIN, BOOKS, include=INCLUDE) == ()
     assert reason in why_none(about, PLAIN, BOOKS, include=INCLUDE)
+
+
+def test_a_form_that_nobody_saw_is_not_stated() -> None:
+    about = _format_finding(shape=None)
+    (best,) = draft(about, PLAIN, BOOKS, include=INCLUDE)
+    assert best.author == "playbook:refused-arguments"
+    assert "A-1042" not in best.operations[0].text
+    books = [book for book in BOOKS if book.id == "argument-format"]
+    reason = why_none(about, PLAIN, books, include=INCLUDE)
+    assert reason == "argument-format: needs shape, which the evidence does not show"
 
 
 def test_a_skill_that_is_there_makes_room_for_the_next_place() -> None:

@@ -13,6 +13,10 @@ from tests.trace_worlds import MemorySource, root, tool, trace_of
 
 TIMEOUT = ("TimeoutError", "504 Gateway Timeout from the payment API")
 FORMAT = ("ValueError", "order id must look like A-9999")
+AROUND: dict[str, Json] = {"usual": "look", "closing": "queue", "steps": 3, "before": "look"}
+"""What the passing runs of this file do around `pay`."""
+FORM: dict[str, Json] = {"argument": "order", "shape": "A-9999"}
+WORKING: dict[str, Json] = {**AROUND, **FORM, "good_example": "A-1030"}
 
 
 def good(n: int, *extra: dict[str, Json], session: str | None = None) -> Trace:
@@ -129,7 +133,7 @@ def test_a_tool_that_times_out_now_and_then_is_for_text() -> None:
     (finding,) = analysed(some(bad, 5) + some(good, 20, 10)).findings
     assert finding.diagnosis.cause == "tool_timeout"
     assert finding.text_fixable
-    assert finding.diagnosis.parameters == {"tool": "pay", "status": "504"}
+    assert finding.diagnosis.parameters == {"tool": "pay", "status": "504"} | WORKING
 
 
 def test_a_tool_that_was_retried_already_or_never_works_is_for_infrastructure() -> None:
@@ -147,8 +151,9 @@ def test_an_argument_of_another_shape_is_the_cause_with_examples() -> None:
         "tool": "pay",
         "argument": "order",
         "shape": "A-9999",
-        "good_example": "A-1010",
+        "good_example": "A-1030",  # in the form of those that work, and none of them
         "bad_example": "1000",
+        **AROUND,
     }
 
 
@@ -189,7 +194,9 @@ def test_a_call_that_only_passing_runs_make_first_is_a_prerequisite() -> None:
     denied = ("PermissionError", "refund is locked")
     (finding,) = analysed(some(lambda n: bad(n, denied), 5) + some(checked, 20, 10)).findings
     assert finding.diagnosis.cause == "missing_prerequisite"
-    assert finding.diagnosis.parameters == {"tool": "pay", "prerequisite": "verify"}
+    assert finding.diagnosis.parameters == {
+        "tool": "pay", "prerequisite": "verify", **WORKING, "before": "verify", "steps": 4
+    }  # fmt: skip
     assert "20 of 20" in finding.diagnosis.summary
 
 
@@ -201,7 +208,9 @@ def test_a_tool_that_failures_name_as_the_first_step_is_a_prerequisite() -> None
     ]
     (finding,) = analysed(early + some(good, 3, 10)).findings
     assert finding.diagnosis.cause == "missing_prerequisite"
-    assert finding.diagnosis.parameters == {"tool": "pay", "prerequisite": "look"}
+    assert finding.diagnosis.parameters == {
+        "tool": "pay", "prerequisite": "look", **FORM, "good_example": "A-1013"
+    }  # fmt: skip
     foreign = ("OfficeError", "HTTP 409 Conflict: rm_all has to come before pay")
     other = [
         trace_of(root(f"pay {n}", trace=n), tool(1, "pay", {"n": n}, trace=n, error=foreign))

@@ -149,9 +149,9 @@ def test_one_line_is_one_line_of_limited_length() -> None:
     ],
 )
 def test_the_headline_says_when_it_expires(left: timedelta, said: str) -> None:
-    from connectors.review.card import _expires
+    from connectors.review.card_facts import expires_words
 
-    assert _expires(left) == said
+    assert expires_words(left) == said
 
 
 def test_the_gate_table_stands_alone() -> None:

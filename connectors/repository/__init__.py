@@ -1,0 +1,1 @@
+"""The repository around the agent, read only: its source files, bounded."""
