@@ -134,7 +134,10 @@ def notes_on(
             said += version_notes(path, steered.failing, origin)
     best = files[0] if files else None
     if best is not None and best.recorded and best.path not in edited:
-        said.append(f"{best.path} is not edited, though more speaks for it: {best.why}")
+        if any(path in known for path in edited):
+            said.append(f"{best.path} is not edited, though more speaks for it: {best.why}")
+        else:
+            said.append(f"adds to what {best.path} says, which stays as it is: {best.why}")
     elif edited and not any(f.recorded for f in files):
         said.append("the failing runs do not tell which file steered them")
     return tuple(one_line(sentence, 300) for sentence in said)

@@ -181,6 +181,11 @@ def test_a_card_says_that_another_file_governs_more() -> None:
     assert said[1].startswith(f"{PROMPT} is not edited, though more speaks for it: prompt support")
 
 
+def test_a_new_file_beside_the_governing_one_is_no_doubt() -> None:
+    (said,) = notes(None, "4", path="skills/refund/SKILL.md")
+    assert said.startswith(f"adds to what {PROMPT} says, which stays as it is: prompt support")
+
+
 def test_a_card_says_that_nothing_tells_the_file() -> None:
     told = Steered(failing=Side(runs=4))
     files = ranked(snapshot(), told, finding(), INCLUDE)
