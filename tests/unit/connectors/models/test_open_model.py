@@ -26,11 +26,11 @@ def test_a_name_that_leads_nowhere_says_so(name: str, message: str) -> None:
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("langchain_openai") is not None, reason="its package is installed"
+    importlib.util.find_spec("langchain_anthropic") is not None, reason="its package is installed"
 )
 def test_a_package_that_is_missing_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"pip install langchain-openai`$"):
-        open_model("openai:gpt-5-mini")
+    with pytest.raises(ConfigError, match=r"pip install langchain-anthropic`$"):
+        open_model("anthropic:claude-haiku")
 
 
 def test_the_setting_that_named_the_model_is_named() -> None:
