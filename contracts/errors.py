@@ -9,7 +9,7 @@ TracemendError
 ├── ConnectorError      the outside: a source, a harness or a probe failed (exit 6)
 │   ├── SourceError         traces could not be read
 │   │   └── TracesLate          nobody: the traces of an alert are not all there yet
-│   ├── LedgerError         the ledger's own disk or server: full, read-only, gone
+│   ├── LedgerError         the ledger's own disk or server: full, read-only, gone (exit 1)
 │   └── ProbeError          the agent under test could not be started
 ├── PolicyRefused       the drafter: an edit breaks a rule (exit 7)
 │   └── AnchorError         an anchor is empty, absent or not unique
@@ -95,6 +95,8 @@ class TracesLate(SourceError):
 
 class LedgerError(ConnectorError):
     """The ledger could not be read or written. Nothing of the transaction was kept."""
+
+    exit_code = 1
 
 
 class ProbeError(ConnectorError):

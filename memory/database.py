@@ -138,7 +138,7 @@ def refusal(error: OperationalError) -> str | None:
     """Why the disk or the server refused, and what to do; None: the statement was wrong."""
     cause = error.orig
     if not isinstance(cause, sqlite3.OperationalError):
-        return f"{one_line_of(cause)}; it is tried again"
+        return f"{one_line_of(cause)}; {_AGAIN}"
     return _SQLITE.get(cause.sqlite_errorcode & 0xFF)
 
 
@@ -147,12 +147,13 @@ def one_line_of(error: BaseException | None) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
+_AGAIN = "then run it again, or `tracemend resume` for a run that was under way"
 _SQLITE: Mapping[int, str] = {
-    sqlite3.SQLITE_FULL: "the disk is full; free some space, then run it again",
-    sqlite3.SQLITE_IOERR: "the disk failed or is full; see its log, then run it again",
-    sqlite3.SQLITE_READONLY: "it cannot be written; give this user the right, then run it again",
+    sqlite3.SQLITE_FULL: f"the disk is full; free some space, {_AGAIN}",
+    sqlite3.SQLITE_IOERR: f"the disk is full, or failed; see to it, {_AGAIN}",
+    sqlite3.SQLITE_READONLY: f"it cannot be written; give this user the right, {_AGAIN}",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; is its folder there, and may this user write?",
-    sqlite3.SQLITE_BUSY: "another process has been writing for too long; run it again",
+    sqlite3.SQLITE_BUSY: f"another process has been writing for too long; wait, {_AGAIN}",
 }
 """By SQLite's primary result codes, https://www.sqlite.org/rescode.html."""
 

@@ -200,5 +200,5 @@ class DirectoryHarness:
                 f"harness: {operation} failed: {where}: {error.strerror or error}",
                 backend="directory",
                 operation=operation,
-                retryable=isinstance(error, TimeoutError),
+                retryable=True,  # a right, a disk: somebody mends it, and the next call goes on
             ) from error

@@ -169,6 +169,7 @@ def _read_all(ledger: Ledger, kept: Proposal) -> Iterator[object]:
         ledger.gate.issue_uses(finding().id), ledger.gate.opening(kept.hash),
         ledger.gate.blocks(kept.hash), ledger.gate.report(kept.hash), ledger.effects.releases(),
         ledger.effects.find(kind="apply", proposal_hash=kept.hash),
+        ledger.effects.of(kind="apply", proposal_hash=kept.hash), ledger.effects.unfinished(),
         ledger.effects.release_of("c" * 64), ledger.circuits.listed(), ledger.circuits.paused(NOW),
         ledger.schedules.last_slots(), ledger.reads.get("t", "window"), ledger.protocol.count(),
         ledger.audit.verify().entries, ledger.choices.listed(),

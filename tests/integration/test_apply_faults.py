@@ -10,7 +10,7 @@ from benchmarks.faults_apply_told import Fault, Told
 pytestmark = [pytest.mark.servers, pytest.mark.kill]
 
 
-@pytest.mark.parametrize("fault", every(), ids=lambda fault: fault.id)
+@pytest.mark.parametrize("fault", list(every()), ids=lambda fault: fault.id)
 def test_the_edit_is_applied_once_or_not_at_all(fault: Fault, tmp_path: Path) -> None:
     told = tell(fault, tmp_path)
     assert isinstance(told, Told), told

@@ -36,6 +36,7 @@ def both(world: World, tmp_path: Path) -> World:  # noqa: F811
     return world
 
 
+@pytest.mark.servers
 async def test_our_outcomes_are_the_documented_ones(both: World) -> None:
     with serve_app(both.root / ".tracemend") as served:
         async with get_client(url=served.url, headers=served.headers()) as client:

@@ -136,6 +136,7 @@ def _with_probe(world: World, script: str, **more: object) -> None:
 READY = 'import sys, time\nprint(\'{"op":"ready","v":1,"concurrency":8}\', flush=True)\n'
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize(
     ("script", "verdict"),
     [
@@ -157,6 +158,7 @@ def test_a_probe_that_misbehaves_never_passes(
     assert world.harness() == before
 
 
+@pytest.mark.servers
 def test_a_probe_that_cannot_start_is_one_line_and_can_be_mended(waiting: Waiting) -> None:
     world = waiting.world
     mended = (world.root / "tracemend.yaml").read_text("utf-8")

@@ -120,6 +120,7 @@ def test_a_model_that_cannot_be_opened_is_said_before_anything_is_written(tmp_pa
     assert not (tmp_path / "demo").exists()
 
 
+@pytest.mark.servers
 def test_enter_alone_never_approves(tmp_path: Path) -> None:
     """On a real terminal: three empty lines decide nothing, and the card waits."""
     main, terminal = pty.openpty()

@@ -11,7 +11,7 @@ from memory.schema import audit
 from memory.workspace import HOME_VARIABLE
 from tests.story.worlds import PROJECT, Applied, Waiting, World
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.servers]
 
 EIGHT = [
     "traces reconstruct the workflow",

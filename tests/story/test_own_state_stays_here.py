@@ -7,7 +7,7 @@ import pytest
 
 from tests.story.worlds import World
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.servers]
 
 
 class Collector(ThreadingHTTPServer):

@@ -32,7 +32,7 @@ from tests.story.small_worlds import (
 )
 from tests.story.worlds import World
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.servers]
 
 BASE = HarnessSnapshot(files={MAIN: HarnessFile(data=BEFORE.encode())}).revision
 

@@ -19,7 +19,7 @@ from tests.fakes.serving import Seen, serve
 from tests.story.backends import again, command, corpus_of, reading, run_at
 from tests.story.worlds import World, copy_world
 
-pytestmark = [pytest.mark.story, pytest.mark.kill]
+pytestmark = [pytest.mark.story, pytest.mark.kill, pytest.mark.servers]
 
 KILLER = Path(__file__).with_name("kill_reading.py")
 SAVE = "nodes.insights.node:_LedgerLog.save"

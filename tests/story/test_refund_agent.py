@@ -66,6 +66,7 @@ def failing(out: Path, harness: Path, *, weather: Weather, seed: int) -> Counter
     return found
 
 
+@pytest.mark.servers
 def test_each_pattern_fails_at_its_rate_and_only_some_are_new_this_week(tmp_path: Path) -> None:
     calm = failing(tmp_path / "before", REPO, weather=CALM, seed=6)
     stormy = failing(tmp_path / "now", REPO, weather=STORMY, seed=7)
@@ -78,6 +79,7 @@ def test_each_pattern_fails_at_its_rate_and_only_some_are_new_this_week(tmp_path
         assert 1 <= week["loyalty_points"] <= 2
 
 
+@pytest.mark.servers
 def test_a_retry_skill_mends_the_payments_and_nothing_else(tmp_path: Path) -> None:
     stock = failing(tmp_path / "stock", REPO, weather=STORMY, seed=8)
     edited = failing(tmp_path / "edited", with_retry(tmp_path / "h"), weather=STORMY, seed=8)

@@ -10,7 +10,7 @@ from graph.installation import open_installation
 from nodes.decide import Person
 from tests.story.worlds import PROJECT, Applied, Waiting
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.servers]
 
 ANN = Person(name="ann", via="api", authenticated=True)
 BOB = Person(name="bob", via="api", authenticated=True)

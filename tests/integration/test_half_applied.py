@@ -7,6 +7,8 @@ import pytest
 from graph.cli.checks import run_checks
 from tests.apply_worlds import ApplyWorld, two_places
 
+pytestmark = pytest.mark.servers
+
 
 def told(world: ApplyWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, str]:
     monkeypatch.setenv("TRACEMEND_HOME", str(world.inbox.home))
