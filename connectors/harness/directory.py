@@ -8,10 +8,11 @@ from typing import TypeVar
 
 from connectors.harness import staging
 from connectors.harness.atomic import locked
-from connectors.harness.paths import Include, checked_path
+from connectors.harness.changes import changed_paths
+from connectors.harness.paths import Include
 from connectors.harness.swap import ForeignFileError, Swap
 from connectors.harness.tree import read_tree
-from contracts.errors import ConnectorError, ForeignChange, PolicyRefused, UsageError
+from contracts.errors import ConnectorError, ForeignChange
 from contracts.harness import Effect, HarnessSnapshot, Standing, TargetChange
 from contracts.json_types import sha256_hex
 
@@ -177,12 +178,7 @@ class DirectoryHarness:
             staging.discard(self._work, self._root, effect.key)
 
     def _check(self, effect: Effect, before: HarnessSnapshot, after: HarnessSnapshot) -> None:
-        told = (effect.target, effect.before, effect.after)
-        if told != (self.target, before.revision, after.revision):
-            raise UsageError(f"effect {effect.key[:16]}: not of this target and these snapshots")
-        for path in before.changed(after):
-            if not self._include.matches(checked_path(path)):
-                raise PolicyRefused(f"path {path!r}: not in the harness; no `include` names it")
+        changed_paths(self.target, effect, before, after, include=self._include)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from configs.harness_settings import GitTarget
 from connectors.harness.atomic import locked
+from connectors.harness.changes import changed_paths
 from connectors.harness.git_branches import Line, Lines, NewBranch, OneBranch, side, tip
 from connectors.harness.git_log import (
     change_of,
@@ -23,8 +24,8 @@ from connectors.harness.git_refs import move, pin, unpin
 from connectors.harness.git_run import failed
 from connectors.harness.git_tree import PLAIN, blocked, read_commit, tree_with
 from connectors.harness.git_worktree import changed_by_hand, follow
-from connectors.harness.paths import Include, checked_path
-from contracts.errors import ConnectorError, ForeignChange, PolicyRefused, UsageError
+from connectors.harness.paths import Include
+from contracts.errors import ConnectorError, ForeignChange, PolicyRefused
 from contracts.harness import Effect, HarnessFile, HarnessSnapshot, Standing, TargetChange
 from contracts.json_types import sha256_hex
 
@@ -271,12 +272,7 @@ class GitHarness:
         return why is None, f"{line}, {self._push.remote} {why or 'can be reached'}"
 
     def _check(self, effect: Effect, before: HarnessSnapshot, after: HarnessSnapshot) -> None:
-        told = (effect.target, effect.before, effect.after)
-        if told != (self.target, before.revision, after.revision):
-            raise UsageError(f"effect {effect.key[:16]}: not of this target and these snapshots")
-        for path in before.changed(after):
-            if not self._include.matches(checked_path(path)):
-                raise PolicyRefused(f"path {path!r}: not in the harness; no `include` names it")
+        for path in changed_paths(self.target, effect, before, after, include=self._include):
             file = after.files.get(path)
             if file is not None and file.mode not in PLAIN.values():
                 raise PolicyRefused(f"path {path!r}: git keeps the modes 0644 and 0755 alone")

@@ -12,11 +12,12 @@ from contextlib import AbstractAsyncContextManager
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from connectors.harness.changes import changed_paths
 from connectors.harness.langfuse_items import Item, Look, items_of
 from connectors.harness.langfuse_moves import Moves, Overtaken
 from connectors.harness.langfuse_versions import LATEST, Store, Version, holder
 from connectors.harness.paths import Include, checked_path
-from contracts.errors import ConfigError, PolicyRefused, UsageError
+from contracts.errors import ConfigError, PolicyRefused
 from contracts.harness import Effect, HarnessSnapshot, Standing, TargetChange
 
 LAG_S: Final = 5.0
@@ -211,12 +212,7 @@ class LabelledHarness:
         self, effect: Effect, before: HarnessSnapshot, after: HarnessSnapshot
     ) -> Sequence[Item]:
         """The items of the change, once it is sure that it is one of this place."""
-        told = (effect.target, effect.before, effect.after)
-        if told != (self.target, before.revision, after.revision):
-            raise UsageError(f"effect {effect.key[:16]}: not of this target and these snapshots")
-        for path in before.changed(after):
-            if not self._include.matches(checked_path(path)):
-                raise PolicyRefused(f"path {path!r}: not in the harness; no `include` names it")
+        for path in changed_paths(self.target, effect, before, after, include=self._include):
             old, new = before.files.get(path), after.files.get(path)
             if new is not None and new.mode != (old.mode if old is not None else 0o644):
                 raise PolicyRefused(f"path {path!r}: Langfuse keeps no modes of files")

@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from configs.harness_settings import LangsmithHubTarget
+from connectors.harness.changes import changed_paths
 from connectors.harness.langsmith_calls import Access, HubCalls
 from connectors.harness.langsmith_folders import FOLDERS, FolderKind, FolderRepo, is_text
 from connectors.harness.langsmith_note import SHOWN
@@ -21,7 +22,7 @@ from connectors.prompts.heads import Heads
 from connectors.prompts.text import PROMPTS, prompt_name
 from connectors.traces.langsmith.server import Server, root_of
 from connectors.traces.raw import as_text
-from contracts.errors import ConnectorError, ForeignChange, PolicyRefused, UsageError
+from contracts.errors import ConnectorError, ForeignChange, PolicyRefused
 from contracts.harness import Effect, HarnessFile, HarnessSnapshot, Standing, TargetChange
 from contracts.json_types import Json
 
@@ -226,11 +227,8 @@ class LangsmithHubHarness:
         self, effect: Effect, before: HarnessSnapshot, after: HarnessSnapshot
     ) -> list[tuple[Repo, RepoChange]]:
         """The change of each repository, in the order of the paths."""
-        told = (effect.target, effect.before, effect.after)
-        if told != (self.target, before.revision, after.revision):
-            raise UsageError(f"effect {effect.key[:16]}: not of this target and these snapshots")
         by_repo: dict[tuple[str, str], list[str]] = {}
-        for path in before.changed(after):
+        for path in changed_paths(self.target, effect, before, after):
             place = self._place(path)
             _check_file(path, after.files.get(path))
             by_repo.setdefault(place, []).append(path)
