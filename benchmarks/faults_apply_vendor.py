@@ -1,5 +1,6 @@
 """What a vendor does while one of its prompts is changed beside a folder."""
 
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -42,6 +43,7 @@ def vendor_faults() -> Iterable[Fault]:
         ("down", "a vendor that is down at the first write", _down("POST"), 30),
         ("down-at-the-label", "a vendor that is down when the label is moved, after the folder was "
          "switched", _down("PATCH"), 30),
+        ("slow", "a vendor that takes three seconds for each write", _slow, 30),
         ("lost", "a vendor whose answer to the new version is lost", _lost("POST"), 30),
         ("lost-label", "a vendor whose answer to the label's move is lost", _lost("PATCH"), 30),
         ("late", "a vendor that makes the version after we gave up", _late("POST"), 1),
@@ -53,6 +55,11 @@ def vendor_faults() -> Iterable[Fault]:
 
 def _down(method: str) -> Plan:
     return lambda fake: _void(fake.faults.refuse(method, status=503, times=1))
+
+
+def _slow(fake: FakePromptServer) -> None:
+    for method in ("POST", "PATCH"):
+        fake.faults.meanwhile(method, "", lambda: time.sleep(3))
 
 
 def _lost(method: str) -> Plan:
