@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,7 @@ T = TypeVar("T")
 BATCH = 1_000
 CURRENT = "current"
 LOCK = "lock"
+REMOVE_S = 5.0
 
 _held: dict[Path, int] = {}
 """Folders that this process owns, and the open lock files; owned until it ends."""
@@ -206,7 +208,26 @@ def rebuilt(folder: Path) -> Iterator[ChromaIndex]:
         served = _clients.pop(str(folder / old), None)
         if served is not None:
             served.close()
-        shutil.rmtree(folder / old, ignore_errors=True)
+        remove(folder / old)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that a client has just closed, whole.
+
+    Chroma's own threads may still write a file into it, and then one removal leaves some behind.
+
+    Raises:
+        TracemendError: it is still there after a while; it is removed when the index is opened.
+    """
+    until = time.monotonic() + REMOVE_S
+    while folder.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        if time.monotonic() > until:
+            raise TracemendError(
+                f"memory: the old index {folder} is still in use and could not be removed; run "
+                "`tracemend memory reindex` when no other process of ours runs"
+            )
+        time.sleep(0.02)
 
 
 def point(folder: Path, name: str) -> None:

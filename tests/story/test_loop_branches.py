@@ -130,6 +130,7 @@ async def test_silence_is_a_no_by_the_system(
     assert world.harness() == before
 
 
+@pytest.mark.servers
 async def test_where_two_are_asked_for_one_is_not_enough(
     waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +149,7 @@ async def test_where_two_are_asked_for_one_is_not_enough(
         assert [(d.seat, d.by) for d in seats] == [(1, "ann"), (2, "bob")]
 
 
+@pytest.mark.servers
 async def test_a_hand_edit_between_gate_and_apply_is_kept(
     waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +178,7 @@ async def test_a_hand_edit_between_gate_and_apply_is_kept(
     assert b"Sundays" in world.harness()["instructions/main.md"]
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("said", ["approve", "reject"])
 async def test_the_override_card_is_a_second_decision(
     world: World, monkeypatch: pytest.MonkeyPatch, said: str

@@ -1,6 +1,7 @@
 """The memory recalls by meaning; the index is only an index, and what it lacks is made again."""
 
 import os
+import shutil
 import signal
 import socket
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from connectors.embed.hashed import HashEmbedder
-from contracts.errors import UsageError
+from contracts.errors import TracemendError, UsageError
 from memory import semantic, semantic_index
 from memory.ledger import Ledger, open_ledger
 from memory.semantic import Searched, SemanticMemory
@@ -235,7 +236,7 @@ def test_a_forgotten_lesson_is_in_no_table_no_search_and_no_file_of_the_index(
     assert "l-00006" not in {one.id for one in ledger.knowledge.lessons()}
     files = [path for path in _folder(tmp_path).rglob("*") if path.is_file()]
     assert files
-    assert not any(needle in path.read_bytes() for path in files)
+    assert [path.name for path in files if needle in path.read_bytes()] == []
     with pytest.raises(UsageError, match="l-00006: no such lesson"):
         memory.forget("l-00006", by="ann")
 
@@ -373,3 +374,35 @@ def test_several_processes_share_a_chroma_server(ledger: Ledger, tmp_path: Path)
     found = here.search(ASKED, kind="lesson", limit=3)
     assert "the index cannot be used" in found.how
     assert len(found.near) == 3
+
+
+def test_a_folder_into_which_somebody_still_writes_is_removed_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chroma's threads end a moment after it was closed; what they write meanwhile goes as well."""
+    folder, real = tmp_path / "g-old", shutil.rmtree
+    calls: list[Path] = []
+    folder.mkdir()
+
+    def removing(path: Path, **options: bool) -> None:
+        real(path, **options)
+        calls.append(path)
+        if len(calls) < 3:
+            path.mkdir()
+            (path / "written-meanwhile").write_text("x", "utf-8")
+
+    monkeypatch.setattr("memory.semantic_index.shutil.rmtree", removing)
+    semantic_index.remove(folder)
+    assert len(calls) == 3
+    assert not folder.exists()
+
+
+def test_an_old_index_that_cannot_be_removed_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "g-old"
+    folder.mkdir()
+    monkeypatch.setattr("memory.semantic_index.REMOVE_S", 0.05)
+    monkeypatch.setattr("memory.semantic_index.shutil.rmtree", lambda *_, **__: None)
+    with pytest.raises(TracemendError, match="could not be removed"):
+        semantic_index.remove(folder)
