@@ -1,6 +1,6 @@
 """What the tests that kill a run for real say of its end."""
 
-from tests.story.worlds import Finished, World
+from tests.story.worlds import Finished, Waiting, World
 
 
 def killed(done: Finished) -> None:
@@ -22,3 +22,13 @@ def applied_once(world: World, before: dict[str, bytes]) -> None:
         expected = ledger.artifacts.snapshot(proposal.candidate_revision)
     assert world.harness() == {path: file.data for path, file in expected.files.items()}
     assert world.harness() != before
+
+
+def goes_on_after_the_yes(waiting: Waiting, killer: tuple[str, str, str]) -> None:
+    """Approve in a process that dies at the point; `resume` reaches the same end."""
+    world, before = waiting.world, waiting.world.harness()
+    killed(world.run("approve", waiting.proposal, "--as", "ann", "--json", killer=killer))
+    resumed = world.run("resume", "--json")
+    assert resumed.code == 0, resumed.err
+    assert resumed.json["runs"][0]["state"] == "watching"
+    applied_once(world, before)
