@@ -1,4 +1,4 @@
-"""Promise 3: killed at the switch, its record or the lesson, or in an undo, it ends the same, once."""
+"""Promise 3: killed at the switch, the record, the lesson or in an undo, it ends the same, once."""
 
 import pytest
 
