@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 
-from contracts.errors import LeaseLost
+from contracts.errors import LeaseLost, LedgerError
 from memory import leases as lease_store
 from memory.ledger import Ledger
 from memory.schema import leases
@@ -47,7 +47,7 @@ def test_a_writer_that_waits_too_long_fails(
     if ledger.db.engine.dialect.name == "sqlite":
         pytest.skip("the busy timeout is SQLite's own")
     monkeypatch.setattr("memory.migrate.WAIT_MS", 300)
-    with ledger.db.write(), pytest.raises(OperationalError, match="lock timeout"):
+    with ledger.db.write(), pytest.raises(LedgerError, match="lock timeout"):
         at_once(lambda _n: ledger.alerts.receive(alert("k")), 1)
 
 
