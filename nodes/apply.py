@@ -6,7 +6,7 @@ happened. Whatever was killed and whenever, the next run finishes it, or says wh
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from langgraph.runtime import Runtime
@@ -39,7 +39,7 @@ from memory.leases import Lease
 from memory.workspace import Workspace, open_workspace
 from nodes.decide import seats_needed, settled
 from nodes.ports import open_harness
-from nodes.switching import Outcome, Part, changed_targets, parts_of, switch_all, told
+from nodes.switching import Outcome, Part, parts_of, switch_all
 
 
 class ApplyReads(TypedDict):
@@ -84,10 +84,10 @@ async def apply(state: ApplyReads, runtime: Runtime[RunContext]) -> ApplyWrites:
     ws = await open_workspace(runtime)
     change = await asyncio.to_thread(_allowed, ws, state["proposal"])
     places = await asyncio.to_thread(open_harness, ws)
-    effects = await asyncio.to_thread(_intend, ws, change, places)
-    parts = parts_of(places, change.before, change.after, effects)
-    if any(effect.state == "intended" for effect in effects.values()):
-        work = Work(parts=parts, leases=await _take(ws, effects))
+    parts = await asyncio.to_thread(_intend, ws, change, places)
+    effects = [part.effect for part in parts]
+    if any(effect.state == "intended" for effect in effects):
+        work = Work(parts=parts, leases=await _take(ws, [one.target for one in effects]))
         try:
             await asyncio.to_thread(_claim, ws, work)
             effects = await _perform(ws, change, places, work)
@@ -96,7 +96,7 @@ async def apply(state: ApplyReads, runtime: Runtime[RunContext]) -> ApplyWrites:
     for part in parts:
         await part.harness.discard(part.effect)
         await part.harness.discard(part.back.effect)  # a rollback that was killed had staged it
-    return {"applied": worst(effect.state for effect in effects.values())}
+    return {"applied": worst(effect.state for effect in effects)}
 
 
 def _allowed(ws: Workspace, proposal_id: str) -> Change:
@@ -142,21 +142,21 @@ def _undo_decision(ws: Workspace, proposal: Proposal) -> Decision | None:
     return next((d for d in reversed(said) if d.type == "approve"), None)
 
 
-def _intend(ws: Workspace, change: Change, places: Places) -> dict[str, Effect]:
+def _intend(ws: Workspace, change: Change, places: Places) -> tuple[Part, ...]:
     """Step 1: the intent of each changed place and its audit entry, in one transaction."""
-    found: dict[str, Effect] = {}
-    sides = changed_targets(places, change.before, change.after)
     about = _provenance(ws, change)
     with ws.ledger.db.write() as tx:
-        for target, (before, after) in sides.items():
+
+        def intended(target: str, before: HarnessSnapshot, after: HarnessSnapshot) -> Effect:
             effect = Effect(
                 key=effect_key(change.kind, change.proposal.hash, change.decision.id, target),
                 kind=change.kind, project=ws.project, proposal_hash=change.proposal.hash,
                 decision_id=change.decision.id, target=target, before=before.revision,
                 after=after.revision,
             )  # fmt: skip
-            found[target] = told(ws.ledger.effects.intend(tx, effect), about)
-    return found
+            return replace(ws.ledger.effects.intend(tx, effect), about=about)
+
+        return parts_of(places, change.before, change.after, intended)
 
 
 def _provenance(ws: Workspace, change: Change) -> Provenance:
@@ -212,7 +212,7 @@ def _claim(ws: Workspace, work: Work) -> None:
         ws.ledger.effects.claim(part.effect, work.leases[part.effect.target])
 
 
-async def _perform(ws: Workspace, change: Change, places: Places, work: Work) -> dict[str, Effect]:
+async def _perform(ws: Workspace, change: Change, places: Places, work: Work) -> list[Effect]:
     """Steps 3 to 6, by the table: what the ledger says is intended and what the places are.
 
     Where a place is not `after` yet, it compares every file and moves on, or puts back what this
@@ -233,16 +233,18 @@ async def _named_there(part: Part) -> str | None:
 
 def _record(
     ws: Workspace, change: Change, work: Work, *, ended: Outcome, origins: Mapping[str, str | None]
-) -> dict[str, Effect]:
+) -> list[Effect]:
     """Step 6: end states, release and audit in one transaction, fenced by the targets' leases."""
-    found: dict[str, Effect] = {}
+    found: list[Effect] = []
     with ws.ledger.db.write() as tx:
         for part in work.parts:
             effect, end = part.effect, ended[part.effect.key]
-            found[effect.target] = ws.ledger.effects.finish(
-                tx, effect, work.leases[effect.target], state=end.state, reason=end.reason
+            found.append(
+                ws.ledger.effects.finish(
+                    tx, effect, work.leases[effect.target], state=end.state, reason=end.reason
+                )
             )
-        state = worst(effect.state for effect in found.values())
+        state = worst(effect.state for effect in found)
         if state == "done":
             ws.ledger.effects.put_release(tx, _release(ws, change, work.parts, origins))
             _end_epoch(ws, tx, change)

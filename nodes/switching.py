@@ -11,7 +11,7 @@ from typing import Literal
 
 from connectors.harness.several import Places
 from contracts.errors import ConnectorError, ForeignChange, PolicyRefused
-from contracts.harness import Effect, HarnessSnapshot, Provenance, Standing, effect_key
+from contracts.harness import Effect, HarnessSnapshot, Standing, effect_key
 from contracts.protocols import Harness
 
 
@@ -56,48 +56,31 @@ Outcome = Mapping[str, Ended]
 """By the key of each part's effect."""
 
 
+EffectOf = Callable[[str, HarnessSnapshot, HarnessSnapshot], Effect]
+"""The effect that changes a target from one side to the other."""
+
+
 def parts_of(
-    places: Places,
-    before: HarnessSnapshot,
-    after: HarnessSnapshot,
-    effect_of: Mapping[str, Effect],
+    places: Places, before: HarnessSnapshot, after: HarnessSnapshot, effect_of: EffectOf
 ) -> tuple[Part, ...]:
-    """The parts of a change, in the order in which the places are switched.
-
-    Args:
-        places: the harness.
-        before: the whole harness before.
-        after: the whole harness after.
-        effect_of: the effect of each changed place, by its target.
+    """The parts of a change, one a place that it touches, in the order of the places.
 
     Raises:
         PolicyRefused: a path is of no place.
     """
     old, new = places.split(before), places.split(after)
-    return tuple(
-        Part(
-            harness=place.harness, prefix=place.prefix, effect=effect_of[place.harness.target],
-            before=old[place.harness.target], after=new[place.harness.target],
-        )
-        for place in places.places
-        if place.harness.target in effect_of
-    )  # fmt: skip
-
-
-def changed_targets(
-    places: Places, before: HarnessSnapshot, after: HarnessSnapshot
-) -> Mapping[str, tuple[HarnessSnapshot, HarnessSnapshot]]:
-    """Both sides of each place that the change touches, by target, in order.
-
-    Raises:
-        PolicyRefused: a path is of no place.
-    """
-    old, new = places.split(before), places.split(after)
-    return {
-        target: (old[target], new[target])
-        for target in old
-        if old[target].revision != new[target].revision
-    }
+    found: list[Part] = []
+    for place in places.places:
+        target = place.harness.target
+        was, becomes = old[target], new[target]
+        if was.revision != becomes.revision:
+            found.append(
+                Part(
+                    harness=place.harness, prefix=place.prefix,
+                    effect=effect_of(target, was, becomes), before=was, after=becomes,
+                )
+            )  # fmt: skip
+    return tuple(found)
 
 
 async def switch_all(places: Places, parts: Sequence[Part], before: HarnessSnapshot) -> Outcome:
@@ -123,11 +106,15 @@ async def switch_all(places: Places, parts: Sequence[Part], before: HarnessSnaps
         if why is not None:
             return await _give_up(parts, part, why)
     # A foreign place first: it says itself which files, and nothing else is switched in vain.
-    for part, _ in sorted(standing, key=lambda pair: pair[1] != "foreign"):
-        why = await _forward(part) if await part.standing() != "after" else None
+    for part, one in sorted(standing, key=lambda pair: pair[1] != "foreign"):
+        steps = (_stage, _switch) if one == "foreign" else (_switch,)
+        why = await _forward(part, *steps) if one != "after" else None
         if why is not None:
             return await _give_up(parts, part, why)
     return {part.effect.key: Ended(state="done") for part in parts}
+
+
+Step = Callable[[Part], Awaitable[None]]
 
 
 async def _moved(places: Places, parts: Sequence[Part], before: HarnessSnapshot) -> tuple[str, ...]:
@@ -143,18 +130,15 @@ async def _moved(places: Places, parts: Sequence[Part], before: HarnessSnapshot)
     return tuple(found)
 
 
-async def _forward(part: Part) -> Ended | None:
-    """Switch one part and read it back; why it is not done, None when it is."""
-    why = await _stopped_by(part, _stage, _switch)
+async def _forward(part: Part, *steps: Step) -> Ended | None:
+    """Take the steps of a part and read it back; why it is not done, None when it is."""
+    why = await _stopped_by(part, *steps)
     if why is not None:
         return why
     if await part.standing() == "after":
         return None
     now = await part.harness.read()
     return stopped(_named(part, now.changed(part.after)), switched=True)
-
-
-Step = Callable[[Part], Awaitable[None]]
 
 
 async def _stage(part: Part) -> None:
@@ -197,7 +181,7 @@ async def _back(part: Part) -> Ended:
     if await part.standing() == "before":
         return Ended(state="aborted", reason="not_changed: another place could not be")
     turned = part.back
-    stop = await _forward(turned)
+    stop = await _forward(turned, _stage, _switch)
     await part.harness.discard(turned.effect)
     if stop is None:
         return Ended(state="aborted", reason="rolled_back: another place could not be changed")
@@ -214,8 +198,3 @@ def stopped(paths: Sequence[str], *, switched: bool) -> Ended:
 
 def _named(part: Part, paths: Sequence[str]) -> list[str]:
     return [f"{part.prefix}{path}" for path in paths]
-
-
-def told(effect: Effect, about: Provenance) -> Effect:
-    """The effect with what its target's own log may say of it."""
-    return replace(effect, about=about)

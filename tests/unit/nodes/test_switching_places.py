@@ -14,7 +14,7 @@ from connectors.harness.paths import Include
 from connectors.harness.several import Place, Places
 from contracts.errors import ConfigError, ConnectorError, PolicyRefused
 from contracts.harness import Effect, HarnessFile, HarnessSnapshot, effect_key
-from nodes.switching import Outcome, Part, changed_targets, parts_of, switch_all
+from nodes.switching import Outcome, Part, parts_of, switch_all
 
 NAMES = ("a", "b", "c")
 Deed = Callable[[], None]
@@ -77,16 +77,14 @@ class Several:
         )
 
     def parts(self) -> tuple[Part, ...]:
-        before, after = self.side("before"), self.side("after")
-        effects = {
-            target: Effect(
+        def effect(target: str, before: HarnessSnapshot, after: HarnessSnapshot) -> Effect:
+            return Effect(
                 key=effect_key("apply", "hash", "d-1", target), kind="apply", project="p",
-                proposal_hash="hash", decision_id="d-1", target=target, before=old.revision,
-                after=new.revision,
-            )
-            for target, (old, new) in changed_targets(self.places, before, after).items()
-        }  # fmt: skip
-        return parts_of(self.places, before, after, effects)
+                proposal_hash="hash", decision_id="d-1", target=target, before=before.revision,
+                after=after.revision,
+            )  # fmt: skip
+
+        return parts_of(self.places, self.side("before"), self.side("after"), effect)
 
     def switch(self) -> Outcome:
         return asyncio.run(switch_all(self.places, self.parts(), self.side("before")))

@@ -11,7 +11,7 @@ from connectors.harness.opening import open_places
 from connectors.harness.several import Places
 from contracts.errors import ConnectorError
 from contracts.harness import EffectKind, HarnessFile, HarnessSnapshot
-from nodes.switching import Outcome, changed_targets, parts_of, switch_all
+from nodes.switching import Outcome, parts_of, switch_all
 from tests.contract.harness_suite import effect_of
 from tests.contract.langfuse_worlds import skill
 from tests.fakes.langfuse_prompts import PUBLIC, SECRET, FakePromptServer
@@ -41,10 +41,11 @@ class World:
         self, before: HarnessSnapshot, after: HarnessSnapshot, kind: EffectKind = "apply"
     ) -> Outcome:
         """As apply makes it."""
-        sides = changed_targets(self.places, before, after)
         harnesses = {place.harness.target: place.harness for place in self.places.places}
-        effects = {t: effect_of(harnesses[t], old, new, kind) for t, (old, new) in sides.items()}
-        parts = parts_of(self.places, before, after, effects)
+        parts = parts_of(
+            self.places, before, after,
+            lambda target, old, new: effect_of(harnesses[target], old, new, kind),
+        )  # fmt: skip
         return await switch_all(self.places, parts, before)
 
 

@@ -17,7 +17,7 @@ from connectors.traces.salvage import head_value, load
 from connectors.traces.tree import build_trace
 from contracts.errors import UsageError
 from contracts.json_types import Json
-from contracts.traces import Score, TraceQuery
+from contracts.traces import OWN_SCORE, Score, TraceQuery
 from tests.trace_worlds import drain, line, read_all, root, tool
 
 BOUND_S = 20.0
@@ -106,6 +106,15 @@ def test_scores_that_differ_in_their_judge_only_come_in_one_order() -> None:
     ]
     told = {build_trace([span, *order], 100).trace.scores for order in (notes, notes[::-1])}
     assert len(told) == 1
+
+
+def test_a_score_of_ours_is_never_evidence() -> None:
+    span = RawSpan(trace_id="t", span_id="s", parent_id=None, name="a", start_ns=1, end_ns=2)
+    names = (f"{OWN_SCORE}tool_timeout", "quality")
+    notes = [
+        RawNote(trace_id="t", scores=(Score(name=name, value=1.0, source="api"),)) for name in names
+    ]
+    assert [s.name for s in build_trace([span, *notes], 100).trace.scores] == ["quality"]
 
 
 def test_a_trace_whose_id_stands_in_no_text_is_not_lost_where_memory_is_short(
