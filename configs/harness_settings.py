@@ -1,4 +1,4 @@
-"""Settings of the harness: the places in which the agent's editable text lives."""
+"""Settings of the harness: the places in which the agent's text lives, and how it is edited."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, cast
@@ -169,3 +169,14 @@ class HarnessSettings(_Section):
     def folders(self) -> tuple[DirectoryTarget | GitTarget, ...]:
         """The places that are files of this machine."""
         return tuple(t for t in self.targets if isinstance(t, DirectoryTarget | GitTarget))
+
+
+class DraftingSettings(_Section):
+    """How edits are drafted."""
+
+    alternatives: int = Field(ge=1, le=3)
+    """Drafts with different ideas that the editor model is asked for; a person picks one."""
+    provenance: bool
+    """Whether added items carry a comment with their id, where the file's format has comments."""
+    repository: tuple[str, ...]
+    """Folders, from the one of `tracemend.yaml`, that are searched for who loads which prompt."""

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from configs.gate_settings import GateSettings, ProbeSettings
-from configs.harness_settings import HarnessSettings, Target
+from configs.harness_settings import DraftingSettings, HarnessSettings, Target
 from contracts.errors import ConfigError
 from contracts.json_types import Json
 
@@ -149,17 +149,6 @@ class RedactionSettings(_Section):
 
     names: tuple[str, ...] = ()
     """Names of people, customers or products, as whole words in any case."""
-
-
-class DraftingSettings(_Section):
-    """How edits are drafted."""
-
-    alternatives: int = Field(ge=1, le=3)
-    """Drafts with different ideas that the editor model is asked for; a person picks one."""
-    provenance: bool
-    """Whether added items carry a comment with their id, where the file's format has comments."""
-    repository: tuple[str, ...]
-    """Folders, from the one of `tracemend.yaml`, that are searched for who loads which prompt."""
 
 
 class ModelSettings(_Section):
